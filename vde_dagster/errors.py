@@ -42,11 +42,11 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A text in a file, and the text that replaces it.
+    """A text in a file, and its replacement.
 
     Args:
         old: The current text, which must be unchanged. Quotes around it stay.
-        at: Where it begins; by default the place of the mistake.
+        at: Start of the text; by default the place of the mistake.
     """
 
     old: str
@@ -101,7 +101,7 @@ class VdeError(Exception):
     """Base of every error that this package raises on purpose.
 
     Args:
-        message: The event, in one sentence.
+        message: What happened, in one sentence.
         hint: The next step, in one sentence.
         location: The place in the project, if known.
     """
@@ -110,9 +110,9 @@ class VdeError(Exception):
     lacks_memory = False
     """Whether less work at a time may succeed."""
     by_others = False
-    """Whether other processes may have caused it."""
+    """Whether other processes may have caused the error."""
     _quotes = False
-    """Whether messages quote a user's text, possibly a whole file: they are cut to a screen."""
+    """Whether messages quote a user's text, which may be a whole file: messages are shortened."""
 
     def __init__(
         self,
@@ -149,11 +149,11 @@ class VdeError(Exception):
 
 
 class ProjectError(VdeError):
-    """A mistake in the project's files, or several: the user fixes the files.
+    """One or several mistakes in the project's files, for the user to fix.
 
     Args:
-        unknown: The undefined name, if that is the mistake.
-        models: Models whose definition is unclear because of it.
+        unknown: The undefined name, if the mistake is one.
+        models: Models whose definition is unclear because of the mistake.
     """
 
     exit_code = 2
@@ -180,7 +180,7 @@ class ProjectError(VdeError):
 
     @staticmethod
     def combine(mistakes: Iterable[ProjectError]) -> ProjectError:
-        """Combine one or several mistakes into one error; its message lists them, one a line."""
+        """Combine one or several mistakes into one error, whose message has a line for each."""
         parts = tuple(part for mistake in mistakes for part in mistake.mistakes)
         if len(parts) == 1:
             return parts[0]
@@ -199,7 +199,7 @@ class UsageError(VdeError):
 
 @contextmanager
 def placed(location: SourceLocation | None) -> Iterator[None]:
-    """Attach a place to mistakes in a text or name that comes from there.
+    """Attach a place to mistakes in a text or name from that place.
 
     Raises:
         ProjectError: The same mistake, with the place.
@@ -218,7 +218,7 @@ class ConflictError(VdeError):
 
 
 class LeaseLostError(ConflictError):
-    """The lease that guards this work expired or was taken over: nothing more may be written."""
+    """The lease for this work expired or was taken over: nothing more may be written."""
 
 
 class ExecutionError(VdeError):
@@ -303,7 +303,7 @@ _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 
 
 def shortened(text: str, most: int) -> str:
-    """Leave out the middle of a text longer than `most` characters, and of long words in it."""
+    """Shorten a text to `most` characters by omitting its middle; long words likewise."""
     if len(text) > _MOST_OF_WORD:
         text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
         text = _LONG_BLANK.sub(" … ", text)

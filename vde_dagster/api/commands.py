@@ -1,4 +1,4 @@
-"""Commands of `vde`: their options, and what they print."""
+"""Options of commands of `vde`, and the printing of their results."""
 
 from vde_dagster.cli.commands.project import Workflow
 from vde_dagster.cli.options import on_project

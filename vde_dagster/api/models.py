@@ -1,4 +1,4 @@
-"""Definitions of models and what belongs to them."""
+"""Definitions of models, their columns and their audits."""
 
 from vde_dagster.planning.rendering.view_dialects import ViewWriter
 from vde_dagster.project.model import (

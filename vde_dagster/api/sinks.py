@@ -87,14 +87,14 @@ class Delivery(Protocol):
         """Prepare for the batches of a step."""
 
     def send(self, batch: Batch) -> int:
-        """Write a batch outside; twice has the effect of once, unless the mode is `append`.
+        """Write a batch outside. A repeated call changes nothing more, unless the mode is `append`.
 
         Returns:
             The number of its rows that were not there already, as far as it is known.
 
         Raises:
-            ExecutionError: It could not be written now; `Batch.Refused` if it never can be. None of
-                it is outside.
+            ExecutionError: The batch cannot be written now; `Batch.Refused` if it can never be
+                written. No row of the batch is outside.
         """
 
     def end(self) -> int:
@@ -115,7 +115,7 @@ class Sink(Protocol):
     def open(
         self, workspace: Workspace, sync: str, *, dry: bool = False
     ) -> AbstractContextManager[Delivery]:
-        """Connect, for a block.
+        """Connect to the outside system for a block.
 
         Args:
             sync: The sync and its environment, `customers/prod`; no other process works on it.

@@ -78,8 +78,8 @@ class Problem:
     """A problem in a project's files for its author to fix.
 
     Args:
-        certain: Whether it is certainly a mistake; otherwise it is a warning, which stops nothing.
-        untyped: Whether only the unknown type of a column makes it a mistake.
+        certain: Whether the problem is an error; otherwise it is a warning, which stops nothing.
+        untyped: Whether it is an error only because the type of a column is unknown.
         fixes: Alternative edits that fix it; by default its hint's.
     """
 
@@ -109,8 +109,8 @@ class QueryPlace:
     """The position of an engine's error in a query.
 
     Args:
-        offset: Where the offending words begin in it, or None if only the column is known.
-        words: The offending words; empty if the engine reported only where they begin.
+        offset: Start of the offending words in the query, or None if only the column is known.
+        words: The offending words; empty if the engine reported only their start.
         column: The output column that could not be computed, if the engine reports it.
     """
 
@@ -125,7 +125,7 @@ class FailedAudit:
     """A blocking audit with failing rows.
 
     Args:
-        sample: Up to five of them, as texts by column.
+        sample: Up to five failing rows, as texts by column.
     """
 
     audit: str

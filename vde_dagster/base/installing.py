@@ -1,4 +1,5 @@
-"""Commands that install an extra of this package, in the way the package itself was installed.
+"""Commands that install an extra of this package, in the same way as the package itself was
+installed.
 
 Source of the record: https://packaging.python.org/en/latest/specifications/direct-url/.
 """

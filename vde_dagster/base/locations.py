@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
-"""Hadoop's schemes that name the same object store as another one."""
+"""Hadoop schemes that are other names of an object store."""
 
 
 def normal_location(place: str) -> str:

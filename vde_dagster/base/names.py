@@ -1,4 +1,4 @@
-"""Names: of models, as users type them, quoted for Spark SQL, and of the current user."""
+"""Names of models, as users type them and quoted for Spark SQL, and of the current user."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def place_flaw(part: str) -> str | None:
 
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""Unicode characters that make a name look like another."""
+"""Unicode characters that reorder text, so that different names look alike."""
 
 
 def quote(*parts: str) -> str:

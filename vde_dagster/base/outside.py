@@ -65,7 +65,7 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
 
 
 def _folders_above(path: str, content: str) -> list[str]:
-    """Return the folders of a file whose code uses its own path: it may read others from there."""
+    """Return the folders above a file whose code uses its own path to read other files."""
     if "__file__" not in content:
         return []
     return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]

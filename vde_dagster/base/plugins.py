@@ -1,4 +1,4 @@
-"""Plug-ins: parts that installed distributions add to this one's seams by entry points.
+"""Plug-ins: parts that installed distributions add to this distribution by entry points.
 
 An entry point of the group `vde_dagster.<seam>` names a part and its object. The installed
 distributions are searched when the core lacks a name, or when all parts are listed; an object is

@@ -1,4 +1,4 @@
-"""Secrets of settings, and the texts that leave the process without them.
+"""Masking of secrets of settings in all text that leaves the process.
 
 Every value of `${NAME}`, and every setting whose name suggests a secret, is recorded when settings
 are read. `mask` replaces recorded values wherever they occur, and credentials in URLs.
@@ -110,7 +110,7 @@ def remember_url(url: str) -> None:
 
 
 def mask(value: T) -> T:
-    """Return a text, or JSON data, without known secrets, and without secrets in URLs.
+    """Replace known secrets, and credentials in URLs, in a text or in JSON data.
 
     >>> mask("postgresql://anna:pw@host/db?sslmode=require&sslpassword=x")
     'postgresql://anna:***@host/db?sslmode=require&sslpassword=***'
@@ -148,7 +148,7 @@ def _masked_parameter(found: re.Match[str]) -> str:
 
 
 class _MaskedStream:
-    """A text stream that writes texts without secrets; all else is the stream's own."""
+    """A text stream that masks secrets in written text, and otherwise is the wrapped stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

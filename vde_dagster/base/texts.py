@@ -26,7 +26,7 @@ def size(number: int | None) -> str:
 
 
 def and_more(total: int, most: int) -> str:
-    """Return how many items a list of the first `most` leaves out: ` and 3 more`, or nothing."""
+    """Return a note on the items that a list of the first `most` omits: ` and 3 more`, or ""."""
     return f" and {total - most} more" if total > most else ""
 
 
@@ -44,7 +44,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def closest_by_one_letter(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that differs in one letter, missing, extra, changed or swapped.
+    """Return the known name that differs by one letter: missing, extra, changed or swapped.
 
     Digits do not count as letters: `dev2` is not a misspelled `dev1`.
 

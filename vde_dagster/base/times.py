@@ -46,7 +46,7 @@ def end_text(value: datetime) -> str:
 
 
 def range_text(start: datetime, end: datetime) -> str:
-    """Return the text of a half-open range: for whole days the first and the last of them.
+    """Return the text of a half-open range; a range of whole days ends with its last day.
 
     >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
     '2024-01-01 … 2024-01-03'
@@ -61,10 +61,10 @@ def range_text(start: datetime, end: datetime) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """Read an ISO 8601 date or instant; one without a zone is UTC.
+    """Read an ISO 8601 date or instant; without a zone it is UTC.
 
     Raises:
-        ValueError: It has neither form.
+        ValueError: The text is neither.
     """
     return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
 
@@ -154,13 +154,13 @@ def names_a_day(text: str) -> bool:
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a text names; for days, weeks, months and years their first day.
+    """Return the instant that a text names; for a day, week, month or year its first day.
 
     Args:
         text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
 
     Raises:
-        ValueError: It has none of these forms.
+        ValueError: The text has another form.
         OverflowError: The year is outside of 1 to 9999.
 
     >>> from datetime import timezone
@@ -185,7 +185,7 @@ def relative_instant(text: str, now: datetime) -> datetime:
 
 
 def _by_months(day: datetime, steps: int) -> datetime:
-    """Move by months; the 31st becomes the last day of a shorter one."""
+    """Move a date by months; the 31st becomes the last day of a shorter month."""
     year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
     if not 1 <= year <= 9999:
         raise OverflowError(f"the year {year} does not exist")

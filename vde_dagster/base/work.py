@@ -32,7 +32,7 @@ class Work:
         written: float | None,
         read: float | None,
     ) -> Work:
-        """Make it from the known figures of one fill."""
+        """Create the cost from the known figures of one fill."""
         clock = seconds or 0.0
         untold = clock if task_seconds is None else 0.0
         return cls(clock, task_seconds or 0.0, untold, float(written or 0), float(read or 0))

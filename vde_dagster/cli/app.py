@@ -33,7 +33,7 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Command group with some names of two words, as `vde plan reject` next to `vde plan ENV`.
+    """Command group in which some names have two words, such as `vde plan reject`.
 
     Commands of plug-ins are functions in the form that a Typer application takes.
     """
@@ -63,8 +63,7 @@ class _Commands(SentenceGroup):
         return super().resolve_command(ctx, args)
 
     def _is_plugin_command(self, both: str) -> bool:
-        """Check whether a plug-in has a name of two words that no built-in command reads
-        differently.
+        """Check that a plug-in's name of two words does not clash with a built-in command.
 
         A plug-in may add words next to `plan reject`, although `plan` takes an environment's name.
         """
@@ -185,5 +184,5 @@ def _call(given: list[str]) -> int:
 
 @cache
 def _command() -> Any:
-    """Return the parser of all commands, cached because Typer would build it at each call."""
+    """Return the parser of all commands, cached because Typer would build it for each call."""
     return typer.main.get_command(app)

@@ -11,7 +11,7 @@ from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.reports.errors import error_lines
 
 CANCELLED = 130
-"""Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
+"""Exit code after Ctrl-C, as in shells (128 + SIGINT)."""
 
 
 class Cancelled(Exception):

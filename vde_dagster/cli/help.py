@@ -1,4 +1,4 @@
-"""The commands of `vde --help`, grouped by the task for which people look for one."""
+"""The commands of `vde --help`, grouped by task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PANELS = {
     "Team": ("plan reject", "plan sign", "keys", "ci", "roles", "token", "notify"),
     "Exports": ("schema", "describe", "docs"),
 }
-"""Titles, with commands in their order; a first word stands for all commands that begin with it."""
+"""Titles and their commands in order; a first word includes all commands that begin with it."""
 OTHERS = "Plug-ins"
 """The title of commands from other distributions."""
 _WHOLE_SENTENCE = 1_000
@@ -32,7 +32,7 @@ _WHOLE_SENTENCE = 1_000
 
 
 class SentenceGroup(TyperGroup):
-    """A group whose help has the whole first sentence of each command."""
+    """A command group whose help shows the complete first sentence of each command."""
 
     def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
         """Return titles with the names of commands below them."""

@@ -68,7 +68,7 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches
 
 
 def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command on a project, with options of a plan in place of its parameter `options`.
+    """Create a command on a project; options of a plan replace its parameter `options`.
 
     Args:
         names: Names of the options as in the launchpad; default: all that are not only for runs.
@@ -92,7 +92,7 @@ def _parameter(option: Asked) -> Parameter:
 def on_project(
     command: Callable[..., None], plan_options: Sequence[Asked] = ()
 ) -> Callable[..., None]:
-    """Give a command `--project`, `--json` and `--debug` for its `workspace` and `output`.
+    """Add `--project`, `--json` and `--debug` to a command with `workspace` and `output`.
 
     A command without a `workspace` has no `--project`.
 

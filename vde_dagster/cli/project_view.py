@@ -136,7 +136,7 @@ def dag_json(models: Models, among: Collection[ModelName]) -> dict[str, Any]:
 def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
     """Return a tree for each model without parents in `among`, with its readers below it.
 
-    A model that appeared earlier in the trees has its readers there, and `…` here.
+    The readers of a model that appeared before are not repeated: `…` replaces them.
     """
     texts = {name: f"{name}  {models[name].kind.name}" for name in models}
     edges = {

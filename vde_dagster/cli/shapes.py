@@ -88,7 +88,7 @@ def rows_json(
 
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
-"""Leading columns; the table shows only those whose values vary within the result."""
+"""Leading columns; the table omits those with the same value in all rows."""
 
 
 def changes_json(found: FoundChanges[Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
 
 
 def _ack(found: FoundChanges[Any]) -> str | None:
-    """Return the range for `--ack`; None without a cursor, or if not everything was read."""
+    """Return the range for `--ack`; None without a cursor, or if some changes were not read."""
     if found.cursor is None or found.more:
         return None
     return f"{found.changes.since}-{found.changes.until}"

@@ -93,7 +93,7 @@ class Maintenance:
 
         Raises:
             UsageError: The exporter is not installed, or is broken.
-            ExecutionError: It failed; records that it stored before count.
+            ExecutionError: The exporter failed; records that it stored before keep their effect.
         """
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 
@@ -105,7 +105,8 @@ class Maintenance:
             again: Command that continues after a failure.
 
         Raises:
-            ExecutionError: It failed; its position has moved past the records that it stored.
+            ExecutionError: The consumer failed; its position has moved past the records that it
+                stored.
         """
         outbox = self.handles.store.outbox
         first = last = outbox.cursor(consumer)

@@ -21,7 +21,7 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Replace an error that a damaged file of some tables caused by one that names the file.
+        """Replace an error by one that names the damaged file that caused it.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.
@@ -79,7 +79,7 @@ class Lakehouse(LakeHandles):
         return {ref: at if now and now.location == at else None for ref, (at, now) in found.items()}
 
     def publish(self, publication: Publication) -> Environment:
-        """Make a publication visible, all of it or nothing; see `publish.publish`."""
+        """Make a publication visible as a whole; see `publish.publish`."""
         return publish(self, publication)
 
     def recover(self) -> bool:

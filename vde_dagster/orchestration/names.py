@@ -16,11 +16,11 @@ from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
-"""Dimension of versions; it sorts before `time`, so it is the page's first column."""
+"""Dimension of versions; its name sorts before `time`, so it is the page's first column."""
 TIME = "time"
 
 POOL = "vde_spark"
-"""Shared by all projects, because a machine has room for one Spark session."""
+"""Pool shared by all projects, because a machine has room for one Spark session."""
 BREAKING_CHECK = "no_breaking_changes"
 QUERIES_CHECK = "queries_analyse"
 TESTS_CHECK = "unit_tests_pass"

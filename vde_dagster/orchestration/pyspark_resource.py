@@ -12,8 +12,7 @@ from vde_dagster.orchestration.resource import WorkspaceResource
 
 
 class VdePySparkResource(LazyPySparkResource):
-    """Separate Spark session in the models' JVM, with the same Iceberg catalog, started on first
-    use.
+    """Separate Spark session in the models' JVM, with the same Iceberg catalog.
 
     Settings that an asset makes in it (configuration, temporary views, the current catalog) affect
     other assets of the run, but no model.
@@ -37,7 +36,7 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The Spark context; a process has one, and Spark Connect does not have any."""
+        """The Spark context, of which a process has one; not available with Spark Connect."""
         from vde_dagster.spark.session.connect import is_remote
 
         session = self.spark_session

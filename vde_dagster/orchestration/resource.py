@@ -18,7 +18,7 @@ _LENT: dict[Path, Workspace] = {}
 
 @contextmanager
 def lend(workspace: Workspace) -> Iterator[None]:
-    """Let runs in this process use an open workspace, whose Spark session stays open after them."""
+    """Give runs in this process an open workspace, whose Spark session outlives them."""
     _LENT[workspace.root] = workspace
     try:
         yield

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
-"""A string of Spark's; one with a doubled quote in it is two of them."""
+"""A Spark string literal; a string with a doubled quote counts as two literals."""
 
 
 def build_snapshot(
@@ -47,7 +47,7 @@ def build_snapshot(
     *,
     tree: exp.Expr | None = None,
 ) -> Snapshot:
-    """Compute one model's snapshot from its parents' snapshots; its query's tree is used up."""
+    """Compute one model's snapshot from its parents' snapshots, consuming the query's tree."""
     return checked_snapshot(model, parents, scalar_functions, (), canonicaliser, tree)[0]
 
 
@@ -60,13 +60,13 @@ def checked_snapshot(
     tree: exp.Expr | None,
     audited: Mapping[ModelName, Snapshot] | None = None,
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
-    """Compute one model's snapshot, and look for mistakes in the model.
+    """Compute one model's snapshot, and find mistakes in the model.
 
     Args:
         scalar_functions: User functions that are deterministic and scalar.
-        tree: The tree of its query, if it is at hand; it is used up.
-        audited: The snapshots of what only its audits read, as far as they are there; they take
-            no part in the snapshot.
+        tree: The tree of its query, if available; the call consumes it.
+        audited: Available snapshots of models that only its audits read; they are not part of the
+            snapshot.
     """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
@@ -204,7 +204,7 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
 
 
 def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
-    """Let declared types, which the write casts to, take part in the columns' versions."""
+    """Add declared types, which the write casts to, to the columns' versions."""
     types = {column.name.lower(): column.type for column in model.columns}
     return {
         name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value
@@ -242,7 +242,7 @@ _WHEN = (
     *("freshness", "until_now"),
     *("retry_policy", "op_tags", "pool", "automation_condition"),
 )
-"""Properties that were added later: they take part where they are given."""
+"""Properties added in later versions: they are part of hashes only where they are set."""
 
 
 def _metadata_hash(model: Model) -> str:
@@ -313,7 +313,7 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
 
 
 def as_seen(snapshot: Snapshot) -> str:
-    """Hash what a model's children read of it."""
+    """Hash the parts of a model that its children read."""
     version = snapshot.version
     parts: list[str | None] = [str(snapshot.model.name), version.rows]
     parts.append(str(sorted(sorted(key) for key in version.unique_keys)))

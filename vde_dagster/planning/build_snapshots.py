@@ -24,14 +24,14 @@ _TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
-"""Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
+"""Looks up (name, Spark SQL type) of a table in the project's catalog; None if it is missing."""
 
 MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 """Looks at the snapshots that could be made."""
 
 
 class Built(NamedTuple):
-    """A model's snapshot, what its children see of it (`as_seen`), and its problems."""
+    """A model's snapshot, the hash that its children see (`as_seen`), and its problems."""
 
     snapshot: Snapshot
     seen: str
@@ -39,14 +39,14 @@ class Built(NamedTuple):
 
 
 class Memo:
-    """Remembers what was made of models; this default remembers nothing."""
+    """Cache of results by model; this default stores nothing."""
 
     def get(self, key: str, model: Model) -> Built | None:
-        """Return what is stored under a key, if anything, with the model put into it."""
+        """Return the cached result for a key, with the model put into it, or None."""
         return None
 
     def put(self, key: str, built: Built) -> None:
-        """Store what was made of a model."""
+        """Cache a model's result."""
 
 
 def build_snapshots(
@@ -163,12 +163,12 @@ def _needs_catalog_columns(model: Model) -> bool:
 
 
 def _likely(problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems that unknown types cause as warnings, and all others unchanged."""
+    """Turn problems that unknown types cause into warnings; return all other problems unchanged."""
     return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 
 def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield warnings by their places; of those that say the same only the first."""
+    """Yield warnings by their places, and equal warnings only once."""
     alike: dict[tuple[str, str | None], list[Problem]] = {}
     for warning in sorted(warnings, key=lambda problem: problem.location.order):
         alike.setdefault((warning.message, warning.hint), []).append(warning)
@@ -189,12 +189,12 @@ def _revised(
 
 
 def definition_texts(model: Model) -> tuple[str | None, ...]:
-    """Return everything that defines a model as texts; its long ones are taken as they are."""
+    """Return all parts of a model's definition as texts; long texts are not copied."""
     return (model.query, model.source, repr(_OTHERS(model)))
 
 
 def in_order(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
-    """Sort mistakes by their places; those without one come first."""
+    """Sort mistakes by their places; mistakes without a place come first."""
     single = [one for mistake in mistakes for one in mistake.mistakes]
     return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 

@@ -1,4 +1,4 @@
-"""Tasks of an engine: fills, audits and views, as values that say everything it needs."""
+"""Tasks of an engine: fills, audits and views, as values with everything that they need."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """A query that an engine has analysed, for a fill that follows at once.
+    """A query that an engine has analyzed, for a fill that follows at once.
 
     Args:
         columns: (column, Spark SQL type) of its result, in order.
-        handle: The engine's own form of it, or None.
+        handle: The engine's own form of the query, or None.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -33,10 +33,10 @@ class FillTask:
 
     Args:
         columns: (output column of the snapshot, physical column), in physical order.
-        interval: Aligned to the model's cron; of a table that is written whole, the range recorded
+        interval: Aligned to the model's cron; for a table that is written whole, the range recorded
             as filled.
-        query: Spark SQL with parents resolved and time variables replaced; None for Python
-            models and seeds.
+        query: Spark SQL with parents resolved and time variables replaced; None for Python models
+            and seeds.
         sources: For Python models, per parent a Spark SQL query that returns its rows.
         branch: The Iceberg branch to write to, or None for `main`.
         execution_time: The run's current time (UTC).
@@ -74,7 +74,7 @@ class FillTask:
 
 
 def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:
-    """Return where in the project's folder a fill may save the notebook that it ran."""
+    """Return the path in the project's folder where a fill may save its executed notebook."""
     ends = (f"{end:%Y%m%dT%H%M%S}" for end in (interval.start, interval.end))
     return f".vde/pages/{plan_id}/{'_'.join((table_id, *ends))}.ipynb"
 
@@ -84,9 +84,9 @@ class FillResult:
     """The result of a fill.
 
     Args:
-        rows: Rows in the interval after the fill, or None when not counted.
-        iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
-        seconds: Wall-clock duration; None when it is no longer known.
+        rows: Rows in the interval after the fill, or None if they were not counted.
+        iceberg_snapshot_id: The commit with these rows; None if nothing was committed.
+        seconds: Wall-clock duration; None if it is no longer known.
         bytes: Bytes added by the commit, when its summary contains the figure.
         output: Digests of the written rows, when the task requested them and they were computed.
         task_seconds: Total run time of the engine's tasks; None when the engine does not report it.
@@ -132,8 +132,8 @@ class AuditResult:
     """The result of an audit.
 
     Args:
-        failed_rows: 0 is success.
-        sample: Up to twenty of them, as dictionaries of text by column.
+        failed_rows: Number of failing rows; 0 is success.
+        sample: Up to twenty failing rows, as dictionaries of text by column.
     """
 
     failed_rows: int
@@ -142,15 +142,15 @@ class AuditResult:
 
 
 AUTHORS_PROPERTIES = "vde.virtual-properties"
-"""The view property that names those of a model's `virtual_properties`."""
+"""The view property that lists the author's `virtual_properties`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableForView:
-    """A physical table that an environment shows as a table, not by a view.
+    """A physical table that an environment shows as a table instead of a view.
 
     Args:
-        columns: (name that is shown, physical column), in order.
+        columns: (published name, physical column), in order.
     """
 
     ref: TableRef

@@ -1,8 +1,8 @@
-"""Contents of tables as digests, when inputs were read and when fills wrote them.
+"""Digests of tables' contents: of inputs when they were read, of tables when they were filled.
 
 Digests do not depend on the rows' order: every row is hashed, and the hashes are added up. Two
-tables with equal digests of some columns hold the same multiset of those columns' values, but for
-a chance of 2^-128 per comparison.
+tables with equal digests of some columns have the same multiset of values in them, with an error
+probability of 2^-128 per comparison.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Output:
     """Digests of the rows that a fill wrote.
 
     Args:
-        sets: The sets of columns that digests were computed for.
+        sets: The sets of columns with digests.
         tiles: The ranges; a single one where the digests cover the whole table.
         whole: Whether the digests cover all rows of the table, not only the rows of the fill.
         same: Indexes in `sets` of the sets whose rows are the same as before the fill.
@@ -98,12 +98,12 @@ class InputState:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A slot recorded as filled because nothing new was there to compute.
+    """A slot recorded as filled because there was nothing new to compute.
 
     Args:
-        since: When the rows were computed that stay (UTC).
-        seconds: How long the last computation took, when known.
-        bytes: How many bytes it wrote, when known.
+        since: Time (UTC) at which the remaining rows were computed.
+        seconds: Duration of the last computation, if known.
+        bytes: Bytes that it wrote, if known.
         commit: Its Iceberg snapshot, when known.
         task_seconds: How long its tasks ran, added up, when known.
         bytes_read: The size of the files that they scanned, when known.
@@ -124,12 +124,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class FillFacts:
-    """The inputs and the output of a recorded fill, where they are known.
+    """The inputs and the output of a recorded fill, if known.
 
     Args:
         inputs: By table.
-        skipped: Set when nothing was computed.
-        lacks: Parent gaps, of a table that is made whole.
+        skipped: Set if nothing was computed.
+        lacks: Parent gaps, for a table that is replaced as a whole.
     """
 
     inputs: Mapping[str, InputState] | None = None
@@ -144,8 +144,8 @@ def state_of(
     """Return the state of some columns of a table.
 
     Args:
-        line: Its commits, newest first, as far back as they are kept.
-        output: Returns what a fill recorded of its commit.
+        line: Its kept commits, newest first.
+        output: Returns the record of a fill by its commit.
     """
     read = line[0].snapshot_id if line else None
     known: tuple[tuple[Columns, str], ...] | None = None
@@ -186,8 +186,7 @@ def compared(
     """Return the sets of columns whose values a fill of ranges did not change.
 
     Args:
-        earlier: (range, Iceberg snapshot, what was written) of the recorded fills that overlap it,
-            newest first.
+        earlier: (range, Iceberg snapshot, output) of recorded fills that overlap it, newest first.
     """
     if output.whole:
         return output

@@ -1,7 +1,7 @@
 """A Nessie server as the catalog: any number of tables and views change in one commit.
 
-A commit names the state of the branch at which its pointers were read; Nessie refuses it if one of
-its keys has changed since, but accepts changes of other keys. Source:
+A commit names the branch's state at which its pointers were read. Nessie refuses the commit if one
+of its keys has changed since, but accepts changes of other keys. Source:
 https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
 """
 
@@ -105,7 +105,7 @@ class NessieCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of the given names; absent ones are left out.
+        """Look up the pointers of the given names; missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached.
@@ -121,7 +121,7 @@ class NessieCatalog:
         return list(self.all_pointers().values())
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap pointers in one commit, all of them or none.
+        """Compare and swap pointers in one commit.
 
         Raises:
             PointerMovedError: One of them is not at `before`.
@@ -284,7 +284,7 @@ class NessieServer:
         """Return the branch's contents for the given names.
 
         Returns:
-            The commit at which it was read, and the contents; absent names are left out.
+            The commit of the reading, and the contents; missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.

@@ -1,4 +1,3 @@
-"""Programs of the product next to the command line, one room each; they use the whole core.
-
-Entry points of `pyproject.toml` lead to them, and none is imported before its first use.
+"""Programs of the product next to the command line, one room each; they use the whole core. They
+are entry points in `pyproject.toml`, imported at their first use.
 """

@@ -77,12 +77,12 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
 
 
 def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return everything that the given models read, directly or not, without themselves."""
+    """Return all models that the given models read, directly or not, without the given models."""
     return _reach(names, {name: parents(models, name) for name in models})
 
 
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return everything that reads the given models, directly or not, without themselves."""
+    """Return all models that read the given models, directly or not, without the given models."""
     return _reach(names, children(models))
 
 

@@ -138,7 +138,7 @@ def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _group(path: str, folder: str, settings: Settings) -> str:
-    """Return the field of `FoundFiles` for a file; empty if there is none."""
+    """Return the field of `FoundFiles` for a file; empty if no field fits."""
     ending = path.rpartition(".")[2].lower()
     if ending in ("yaml", "yml"):
         if folder == settings.tests_dir:
@@ -411,7 +411,8 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     """Open a file that replaces a path when it is complete; creates its folder.
 
     Args:
-        shared: Whether others may read it, as the umask allows, instead of only its owner.
+        shared: Whether other users may read the file, as the umask allows, instead of only its
+            owner.
 
     Raises:
         OSError: The file cannot be written; the old file stays.

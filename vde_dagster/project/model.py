@@ -402,7 +402,7 @@ class Exposure:
     dialect_trust: tuple[str, ...] = ()
 
     def reads_column(self, model: ModelName, column: str | None) -> bool:
-        """Check whether it reads a model's column; a reader of a model reads all its columns."""
+        """Check whether the exposure reads a model's column, or the whole model."""
         own = {one for name, one, _ in self.reads if name == model}
         return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
 

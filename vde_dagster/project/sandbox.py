@@ -88,7 +88,7 @@ class _Budget:
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the number of characters and items of a value; shared parts count each time.
+        """Return the number of characters and items of a value; shared parts count repeatedly.
 
         Converting, comparing and hashing a value takes time proportional to this number. Iterative,
         because a value may be nested more deeply than Python can recurse.
@@ -177,7 +177,7 @@ _ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
     (Cycler, frozenset({"current", "items", "next", "pos", "reset"})),
     (BlockReference, frozenset({"super"})),
 )
-"""Attributes that templates may access, by type; other types have none."""
+"""Attributes that templates may access, by type; values of other types have none."""
 
 
 class Sandbox(SandboxedEnvironment):

@@ -84,7 +84,7 @@ class _Expression:
         self.tokens = _TOKEN.findall(self.text)[::-1]
 
     def read(self) -> set[ModelName]:
-        """Return the models, at least one."""
+        """Parse the expression; return at least one model."""
         found = self._either()
         if self.tokens:
             raise self._wrong(f"'{self.tokens[-1]}' is unexpected")

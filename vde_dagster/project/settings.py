@@ -145,7 +145,7 @@ class CostSettings:
 
     @property
     def known(self) -> bool:
-        """Whether there is a price."""
+        """Whether the prices are not all zero."""
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
@@ -155,7 +155,7 @@ class CostSettings:
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
-        """Format an amount; cents are shown if they matter."""
+        """Format an amount, with cents for small amounts."""
         return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
 
 
@@ -367,10 +367,10 @@ class Settings:
     named: bool = False
 
     def in_spark(self, text: str, dialect: str) -> str:
-        """Return an expression of a dialect in Spark SQL; `dialect_trust` has functions to keep.
+        """Return an expression of a dialect in Spark SQL; `dialect_trust` lists functions to keep.
 
         Raises:
-            ValueError: It cannot be read or written; the message has the reason.
+            ValueError: The expression cannot be read or written; the message has the reason.
         """
         from vde_dagster.sql.expressions import in_spark
 
@@ -464,8 +464,8 @@ def set_in_environment() -> bool:
 def expand_secrets(value: T, name: str = "") -> T:
     """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
 
-    Messages contain no value whose key suggests a secret, no part of a credential `id:secret`, and
-    no password of a URL.
+    Messages omit values whose keys suggest a secret, credentials (`id:secret`), and passwords of
+    URLs.
 
     Args:
         name: The value's key.
@@ -541,7 +541,7 @@ class ProjectIdentity:
 
     @property
     def certain(self) -> bool:
-        """Whether it is the same in every checkout."""
+        """Whether the identity is the same in every checkout."""
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:

@@ -78,7 +78,7 @@ class TableNames:
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
         """Return Spark's form of a three-part name in the own catalog; None for other names.
 
-        Spark does not know the other names of the catalog that a project's files use.
+        A project's files may use other names of this catalog, which Spark does not know.
         """
         if len(parts) != 3:
             return None

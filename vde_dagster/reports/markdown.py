@@ -35,7 +35,7 @@ def plan_comment(
     """Format a plan's report as a comment on a pull request; long parts are folded.
 
     The first line is an HTML comment that is the same for each plan of an environment: a job finds
-    its earlier comment by it. An `@` in a text mentions no user.
+    its earlier comment by this line. An `@` in a text mentions no user.
 
     Args:
         previous: Snapshots that it replaces, by id; without them, no text differences are shown.
@@ -128,7 +128,7 @@ def section_markdown(section: Section, most: int = MAX_ROWS) -> str:
 
 
 def row_markdown(row: Row) -> str:
-    """Format the reasons of a row and its changed lines; empty if there are none."""
+    """Format the reasons of a row and its changed lines; empty without both."""
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]
@@ -169,7 +169,7 @@ def _marked(cell: Cell) -> str:
 
 
 def literal(text: str) -> str:
-    """Escape a one-line text, so that SQL's characters are not read as Markdown."""
+    """Escape a one-line text, so that its characters are not read as Markdown."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -35,7 +35,7 @@ def parse(query: str) -> exp.Expr:
     """Read one statement.
 
     Raises:
-        SemanticError: It is not valid SQL, or not exactly one statement.
+        SemanticError: The text is not valid SQL, or not exactly one statement.
     """
     try:
         return read_query(query).tree
@@ -92,9 +92,10 @@ def canonical_text(query: str) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """Return the type that a text names, or None if it is not understood.
+    """Return the type that a text names, or None if it is not supported.
 
-    SQLGlot drops a collation, and texts that differ are equal in some: that type is not known.
+    A type with a collation is not supported, because SQLGlot drops the collation, by which
+    different texts may be equal.
     """
     if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None

@@ -1,4 +1,4 @@
-"""The door to the meaning of queries: one reading gives versions, lineage and types."""
+"""The entry point of semantics: one reading of a query gives versions, lineage and types."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Analysis:
     """The result of one reading of a query: version, lineage and types.
 
     Args:
-        output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
-        findings: Mistakes that change nothing of these, see `checks`.
+        output_types: Output name to SQL type, ``UNKNOWN`` if it could not be determined.
+        findings: Mistakes, which do not affect the other fields; see `checks`.
         complete: Whether all output columns are known.
         spelling: Output name to the name in the author's case.
     """
@@ -68,7 +68,7 @@ def analyze(
     Args:
         query: Spark SQL.
         parents: Versions by table name; a table without one is external.
-        scalar_functions: User functions that are deterministic and return one value.
+        scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.
         tree: The tree from `sql.reading`, if available; it is modified.
         of: The owner of the query, for the log.
@@ -113,7 +113,7 @@ def analyze(
 
 
 def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
-    """Compare a query as it is written, as its session may read the text in another way."""
+    """Compare a query by its text, because its session may interpret it in another way."""
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
         name: "UNKNOWN" if "TIMESTAMP" in kind else kind
@@ -216,7 +216,7 @@ def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
 
 
 def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
-    """Read every table that a query names, wherever it does."""
+    """Read every table that a query names, at any place."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):

@@ -1,6 +1,4 @@
-"""Mistakes in queries: errors that only the author can mend, findings of checks with their places,
-and notes taken while binding.
-"""
+"""Errors in queries, findings of checks with their places, and notes taken while binding."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ class SemanticError(ProjectError):
     Args:
         line: 1-based, within the query's text.
         column: 1-based, within that line.
-        word: The name that does not exist or is not clear, as it is written.
+        word: The unknown or ambiguous name, as written.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class SemanticError(ProjectError):
 
     @staticmethod
     def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first of several, which has all of them as its `mistakes`."""
+        """Return the first of several mistakes, with all mistakes as its `mistakes`."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
@@ -54,12 +52,12 @@ class SemanticError(ProjectError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake in a query that can be bound all the same.
+    """A mistake that does not prevent binding the query.
 
     Args:
-        certain: Whether Spark refuses the query, or its meaning is certainly another one;
-            otherwise it may be meant so.
-        untyped: Whether only the unknown type of an operand makes it a mistake.
+        certain: Whether Spark refuses the query, or the query certainly has another meaning than
+            intended; otherwise it may be intended.
+        untyped: Whether it is a mistake only because the type of an operand is unknown.
         line: 1-based, within the query's text.
         column: 1-based, within that line.
     """
@@ -122,7 +120,7 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """One thing that was seen while a query was bound, with what the rule's message needs."""
+    """One observation while binding a query, with the values for the rule's message."""
 
     rule: Rule
     where: exp.Expr

@@ -50,7 +50,7 @@ _PLAIN = {
 }
 _WITH_PARTS = {_D.DECIMAL: "e", _D.ARRAY: "@", _D.MAP: "%", _D.STRUCT: "&"}
 CLASSES = frozenset(_WITH_PARTS.values())
-"""Letters that stand for all types of their class."""
+"""Letters that represent all types of a class."""
 FORMS = "=@.kv"
 """How a result names the type of an argument, or a part of that type."""
 NULL, LAMBDA, SAME, ANY, MANY = "v^=?*"
@@ -94,11 +94,11 @@ def letter_of_key(key: str | None) -> str | None:
 
 
 def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return arguments as one text for `find_result`; None if there are unknown ones among them.
+    """Return arguments as one text for `find_result`; None if some are unknown.
 
     Args:
         letters: A letter per argument.
-        types: A value per argument, equal for arguments of one type.
+        types: A value per argument, equal for arguments of equal type.
     """
     first: dict[str, object] = {}
     made: list[str] = []
@@ -116,12 +116,12 @@ def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> s
 def find_result(
     name: str, letters: str | None, count: int | None = None, unit: str | None = None
 ) -> str | None:
-    """Return the result that the table has for a call, or None.
+    """Return the table's result for a call, or None.
 
     Args:
         name: The function's canonical name (`spark_functions.ALIASES`).
-        letters: The arguments without the unit, as `written_letters` has them.
-        count: The number of arguments, the unit's included, where letters are not known.
+        letters: The arguments without the unit, as returned by `written_letters`.
+        count: The number of arguments, including the unit, if the letters are unknown.
         unit: The canonical unit that the first argument is.
     """
     if count is None:
@@ -202,7 +202,7 @@ def read_pattern(pattern: str, result: str) -> Row:
 
 
 def write_pattern(places: Sequence[frozenset[str]], *, many: bool = False) -> str:
-    """Write what `read_pattern` reads."""
+    """Write a pattern in the form of `read_pattern`."""
     texts: list[str] = []
     for place in places:
         ordered = sorted(place)

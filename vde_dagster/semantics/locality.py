@@ -1,4 +1,4 @@
-"""The door to locality: which rows of a query's tables make its rows of one key."""
+"""The entry point of locality: the tables' rows that affect a query's rows of one key."""
 
 from __future__ import annotations
 

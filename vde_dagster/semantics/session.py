@@ -31,11 +31,13 @@ class Session:
 
 
 UNKNOWN = Session(has_zoned_timestamps=False)
-"""A session of which only what every session has is assumed; its language is Spark's default."""
+"""A session with only those assumptions that hold for every session; its language is Spark's
+default.
+"""
 
 
 def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str]) -> Session:
-    """Return the session of a model, by its project's settings and the statements before it."""
+    """Return the session of a model, according to its project's settings and its statements."""
     statements = tuple(statements)
     last: dict[str, str | None] = {**dict(settings), **dict(read_settings(statements))}
     for key, value in last.items():

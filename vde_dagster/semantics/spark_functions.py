@@ -1,4 +1,4 @@
-"""Spark 4.1's built-in functions: the kind of each name, and names of one function.
+"""Spark 4.1's built-in functions: the kind of each name, and synonyms.
 
 Every name that ``SHOW FUNCTIONS`` lists is in exactly one of the lists below;
 ``vde_dagster_tests/spark/test_spark_functions.py`` compares them with Spark's registry and proves
@@ -72,10 +72,10 @@ url_encode validate_utf8 variant_get weekday weekofyear width_bucket window_time
 xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
 xpath_string xxhash64 year years zeroifnull zip_with
 """)
-"""One value per row, which depends on the arguments and on the session's settings only.
+"""Functions with one value per row, which depends only on the arguments and the session.
 
-``raise_error`` and ``assert_true`` are among them: equal arguments give the same error, just as
-``1 / 0`` does. So is ``window_time``: it reads a field of the window that it is given.
+``raise_error`` and ``assert_true`` are included, because equal arguments raise the same error, like
+``1 / 0``. So is ``window_time``, which reads a field of its argument.
 """
 
 SESSION = _names("""
@@ -83,15 +83,15 @@ curdate current_catalog current_database current_date current_schema current_tim
 current_timestamp current_timezone current_user iceberg_version localtimestamp now session_user
 user version
 """)
-"""The same value wherever it stands in one query, but another one in another session or later."""
+"""Functions with one value per query, which differs between sessions or over time."""
 
 SESSION_WITHOUT_ARGUMENTS = _names("unix_timestamp")
-"""Scalar with arguments; without any they are as those of `SESSION`."""
+"""Scalar functions that, without arguments, behave like functions of `SESSION`."""
 
 WITHOUT_PARENTHESES = _names("""
 current_date current_time current_timestamp current_user session_user user
 """)
-"""Names that mean the function also when they stand alone, unless a column is called so."""
+"""Names that call the function even without parentheses, unless a column has the name."""
 
 UNSTEADY = _names("""
 aes_encrypt from_protobuf input_file_block_length input_file_block_start input_file_name
@@ -100,7 +100,7 @@ kll_sketch_agg_double kll_sketch_agg_float kll_sketch_merge_bigint kll_sketch_me
 kll_sketch_merge_float monotonically_increasing_id rand randn random randstr reflect shuffle
 spark_partition_id to_protobuf try_reflect uniform uuid
 """)
-"""Equal arguments may give different values, or the value depends on where a row lies.
+"""Functions whose value may differ for equal arguments, or depends on a row's position.
 
 A seed does not help: it is combined with the number of the row's partition. Spark marks most of
 these itself, but not all.
@@ -115,8 +115,8 @@ stddev_samp sum try_avg try_sum var_pop var_samp variance
 """)
 """Aggregations whose result does not depend on the order of the rows.
 
-By convention the last bits of sums of floats, and the sign of a zero that is the minimum or the
-maximum, are no difference.
+By convention, the last bits of float sums, and the sign of a zero as minimum or maximum, do not
+count.
 """
 
 ORDERED_AGGREGATE = _names("""
@@ -125,31 +125,31 @@ collect_list collect_set count_min_sketch first first_value histogram_numeric hl
 hll_union_agg last last_value listagg max_by min_by mode percentile_approx schema_of_variant_agg
 string_agg theta_intersection_agg theta_sketch_agg theta_union_agg
 """)
-"""Aggregations that may give another result when the same rows come in another order.
+"""Aggregations whose result may depend on the order of the rows.
 
-Sketches are among them: the bytes of an HLL sketch, and what is estimated from them, differ.
+Sketches are included: the bytes of an HLL sketch, and estimates from it, differ.
 """
 
 RANKING = _names("cume_dist dense_rank percent_rank rank")
-"""Window functions that give equal rows equal values."""
+"""Window functions with equal values for rows with equal sort keys."""
 
 TIE_BREAKING = _names("lag lead nth_value ntile row_number")
-"""Window functions that tell equal rows apart."""
+"""Window functions that distinguish rows with equal sort keys."""
 
 GENERATORS = _names("""
 explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack
 """)
-"""They make rows; they stand in SELECT, in LATERAL VIEW and in FROM."""
+"""Functions that return rows, allowed in SELECT, LATERAL VIEW and FROM."""
 
 TABLE_FUNCTIONS = _names("""
 collations python_worker_logs range sql_keywords variant_explode variant_explode_outer
 """)
-"""They make rows and stand in FROM only."""
+"""Functions that return rows, allowed only in FROM."""
 
 GROUPING = _names("grouping grouping_id session_window window")
-"""Their value belongs to a grouped row; the windows also multiply rows and drop those of no time.
+"""Functions whose value belongs to a grouped row.
 
-``window`` leaves out rows whose time is NULL, and makes several of one where windows overlap.
+``window`` also drops rows whose time is NULL, and repeats rows if windows overlap.
 """
 
 OPERATORS = _names("""
@@ -159,13 +159,13 @@ regexp rlike when | || ~
 """Symbols and keywords. All but ``!= <> || case cast`` can also be called: ``div(7, 2)``."""
 
 PARSED = _names("timediff timestampadd timestampdiff try_cast")
-"""Functions that only Spark's grammar knows, which ``SHOW FUNCTIONS`` does not list.
+"""Functions that exist only in Spark's grammar, not in ``SHOW FUNCTIONS``.
 
-``dateadd date_add date_diff datediff`` are such too where three arguments begin with a unit.
+``dateadd date_add date_diff datediff`` are included if three arguments begin with a unit.
 """
 
 CATALOG = _names("bucket days hours iceberg_version months truncate years")
-"""Iceberg's functions: they are found while an Iceberg catalog is the current one."""
+"""Iceberg's functions, available while an Iceberg catalog is the current catalog."""
 
 _KINDS = {
     name: kind
@@ -246,10 +246,10 @@ xpath_double: xpath_number
 !=: <>
 <=>: equal_null
 """)
-"""Names that mean the same with the same arguments, with one of them for all.
+"""Synonyms with the same arguments, each with the name that represents them.
 
-Without an alias of its own a column is named after the function as it is written, so two queries
-that differ in this only may differ in the names of their columns.
+A column without an alias is named after the function's spelling, so two queries that differ only in
+a synonym may differ in their column names.
 """
 
 CASTS = {
@@ -259,10 +259,10 @@ CASTS = {
     "time": "TIME(6)",
     "timestamp": "TIMESTAMP_LTZ",
 }
-"""Functions of one argument that are a cast to a type.
+"""Functions of one argument that are casts to a type.
 
-``timestamp(x)`` is one to ``TIMESTAMP_LTZ`` always, while what ``CAST(x AS TIMESTAMP)`` is depends
-on the setting ``spark.sql.timestampType``.
+``timestamp(x)`` always casts to ``TIMESTAMP_LTZ``, while ``CAST(x AS TIMESTAMP)`` depends on the
+setting ``spark.sql.timestampType``.
 """
 
 _TRUNCATIONS = _pairs("""
@@ -309,9 +309,9 @@ UNITS: dict[str, dict[int, dict[str, str]]] = {
 }
 """Arguments that name a unit: function, index of the argument, literal, canonical literal.
 
-What is in no group counts as written. Spark compares in any case. The unit is a string, but a bare
-word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these,
-``dateadd date_add datediff date_diff`` have one only with three arguments.
+A literal in no group counts as written. Spark ignores case. The unit is a string, but a bare word
+in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these, ``dateadd
+date_add datediff date_diff`` have one only with three arguments.
 """
 
 _PATTERN = "'yyyy-MM-dd HH:mm:ss'"
@@ -354,7 +354,7 @@ DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     )
     for name in named.split()
 }
-"""What Spark takes for arguments that are left out: the first one's index, and literals."""
+"""Spark's defaults for omitted arguments: the first one's index, and literals."""
 
 ARGUMENTS = _pairs("""
 0: collations cume_dist current_catalog current_database current_date current_timestamp
@@ -412,7 +412,7 @@ ARGUMENTS = _pairs("""
 3-4: aggregate overlay regexp_replace
 4: count_min_sketch width_bucket
 """)
-"""How many arguments functions take: ``2-3`` is two or three. Those that are not listed take one.
+"""Numbers of arguments: ``2-3`` is two or three; unlisted functions take one.
 
 Made by asking Spark 4.1's `functionRegistry.lookupFunction` for each name with 0 to 16 NULLs,
 which answers WRONG_NUM_ARGS; `dateadd` and its like have a third one with a unit.
@@ -457,7 +457,7 @@ def _counts(name: str) -> list[str]:
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
-    """Return the canonical text of a literal that names a unit, or None: it counts as written."""
+    """Return the canonical text of a literal that names a unit; None if it counts as written."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())
@@ -467,9 +467,9 @@ SYNTAX_CLASSES = frozenset(
     {"Div", "IntDiv", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Like"}
     | {"ILike", "Escape", "Is", "Tuple", "Var", "Kwarg"}
 )
-"""Classes of SQLGlot's trees that mean what their name and their arguments say."""
+"""Classes of SQLGlot's trees whose name and arguments determine their meaning."""
 
 GENERATOR_KINDS = {
     name: (name.removesuffix("_outer"), name.endswith("_outer")) for name in GENERATORS
 }
-"""Functions that make rows, with what they do and whether they are OUTER ones."""
+"""Functions that return rows, with their generator and whether they are OUTER."""

@@ -27,7 +27,7 @@ def are_only_texts(
     """Return whether Spark certainly uses some literals of a query as texts.
 
     A literal stays a text where it is compared with texts, and as an output column of type STRING.
-    An unknown type, and every other place, means no.
+    For an unknown type, and at every other place, the result is false.
 
     Args:
         schema: Spark SQL types by table and column.

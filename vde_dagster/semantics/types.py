@@ -1,8 +1,8 @@
 """Types of expressions by Spark's rules, and the types of values that a column takes.
 
-The types of calls and operators are those that Spark itself wrote down (`function_types`); types of
-DECIMAL, and of values that become one, follow its rules here. An expression that neither covers has
-no known type. Store assignment follows the rules of ANSI, which Iceberg's tables always use.
+The types of calls and operators come from a table that Spark wrote (`function_types`); types of
+DECIMAL follow Spark's rules here. An expression that neither covers has no known type. Store
+assignment follows the rules of ANSI, which Iceberg's tables always use.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
 _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
-"""Digits that a whole number is given in a DECIMAL."""
+"""Digits that a whole number needs in a DECIMAL."""
 MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
 _FIRST_PRESENT = frozenset({"coalesce", "nvl", "greatest", "least"})
 _ALL_ALIKE = _FIRST_PRESENT | {"array", "if"}
-"""Functions of any number of values, whose result has the type that these have in common."""
+"""Functions of any number of values that return their common type."""
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
 
 def infer(e: exp.Expr) -> Type:
-    """Return the type of an expression whose columns have theirs, or None.
+    """Return the type of an expression whose columns have types, or None.
 
-    It is noted on the expression, for those around it.
+    The type is stored on the expression, for enclosing expressions.
     """
     if e.type is None:
         rule = _RULES.get(e.__class__)
@@ -100,7 +100,7 @@ _SIGNS: dict[type, str] = {
     exp.BitwiseRightShift: "shiftright",
     exp.DPipe: "concat",
 }
-"""Operators by the names that the table of functions has them under."""
+"""Operators by their names in the table of functions."""
 
 
 def _operation(e: exp.Binary) -> Type:
@@ -147,7 +147,7 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     """Return the digits before and after the point of an integer type or a DECIMAL.
 
-    With `shown`, a literal counts only its written digits, as it does next to an operator.
+    With `shown`, only the written digits of a literal count, as next to an operator.
     """
     e, kind = e.unnest(), infer(e)
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
@@ -252,7 +252,7 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 
 
 def _starred_call(name: str, least: int) -> Type:
-    """Return the type of a call that a star gives an unknown number of arguments."""
+    """Return the type of a call with a star, whose number of arguments is unknown."""
     if name == "count":
         return data_type("BIGINT")
     found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}

@@ -120,7 +120,7 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyse a query, once for its columns and for the fill that follows."""
+        """Analyze a query, once for its columns and for the fill that follows."""
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
@@ -165,7 +165,7 @@ class SparkEngine:
         """Fill one range of a table in one Iceberg commit, even an empty one, on the task's branch.
 
         Raises:
-            ExecutionError: The model's code or Spark failed, or the plan was cancelled.
+            ExecutionError: The model's code or Spark failed, or the plan was canceled.
             UnknownOutcomeError: The write succeeded, but its commit cannot be found.
         """
         began = time.monotonic()
@@ -218,7 +218,7 @@ class SparkEngine:
             None if a file that the fill replaced is gone, or it deleted rows of other files.
 
         Raises:
-            ExecutionError: The plan was cancelled, or the commit failed.
+            ExecutionError: The plan was canceled, or the commit failed.
         """
         assert task.branch is not None
         assert task.base is not None
@@ -362,7 +362,7 @@ class SparkEngine:
             return _collected(frame.selectExpr(*map(quote, columns)))
 
     def begin(self, plan_id: str) -> None:
-        """Allow a plan to run again in this process after it was cancelled."""
+        """Allow a plan to run again in this process after it was canceled."""
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
@@ -383,7 +383,7 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
-        """Release the session; the JVM's Spark stops when no engine uses it any more."""
+        """Release the session; the JVM's Spark stops when no engine uses it."""
         self._sessions.close()
 
     @contextmanager
@@ -443,7 +443,7 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 
 def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
-    """Count the rows of each query, in one job."""
+    """Count the rows of each of several queries, in one job."""
     counts = (
         f"SELECT {number} AS audit, count(1) AS failed FROM ({as_subquery(query)})"
         for number, query in enumerate(queries)
@@ -456,7 +456,7 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
 def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    """Count the rows of a query, and return up to twenty of them as text by column.
+    """Count the rows of a query, and return up to twenty rows as text by column.
 
     One aggregate does both: every partition contributes its count and at most twenty rows, which
     the lower 33 bits of `monotonically_increasing_id` (the row's number in its partition) pick.

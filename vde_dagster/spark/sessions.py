@@ -51,7 +51,7 @@ class Sessions:
 
     @property
     def started(self) -> SparkSession | None:
-        """The shared session, if it exists already."""
+        """The shared session, if it exists."""
         return self._shared
 
     @property

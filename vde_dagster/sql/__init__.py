@@ -1,4 +1,4 @@
-"""Spark SQL as text, tokens and trees, parsed the way Spark parses it.
+"""Spark SQL as text, tokens and trees, parsed according to Spark's grammar.
 
 Spark runs the author's text; SQLGlot only analyzes it. `reading` builds a tree in which every call
 keeps its written name and every literal its text (`grammar.tokens` rewrites tokens, not text), with

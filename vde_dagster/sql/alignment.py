@@ -20,7 +20,7 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
 
     Args:
         end: The end of the range; the range includes at least its first word.
-        whole: Whether all of its words must occur in the query; otherwise some of them suffice.
+        whole: Whether all words of the range must occur in the query; otherwise some words suffice.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -42,7 +42,7 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Find the first of several (begin, length) runs of words in another text.
+    """Find the first of several runs of words, (begin, length), in another text.
 
     If a run occurs there several times, the words around it decide.
     """

@@ -18,7 +18,7 @@ class UnmatchedField(ValueError):
 
     Args:
         field: Its path from the column: `items.element.price`.
-        known: The fields that the wanted struct has there.
+        known: The fields of the wanted struct at that place.
     """
 
     def __init__(self, field: str, known: tuple[str, ...]) -> None:
@@ -143,7 +143,8 @@ def _sorted_text(kind: exp.DataType) -> str:
 def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     """Return the names of fields of each struct that a query makes for an output column.
 
-    A column whose own expression makes none may have it from any subquery: then all are returned.
+    A column without a struct in its own expression may get one from any subquery: then all structs
+    are returned.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())

@@ -1,6 +1,4 @@
-"""Edits of a text in place; text with expanded macros, whose pieces keep their place in the file;
-and removal of the NOTHING that a macro returned.
-"""
+"""Edits of a text, origins of expanded text, and removal of a macro's empty result."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 NOTHING = "__vde_nothing__"
-"""The identifier that stands for a macro's empty result until the tree is parsed."""
+"""The identifier that represents a macro's empty result until the tree is parsed."""
 
 _BEFORE_BRACKET = frozenset(
     {"AND", "OR", "NOT", "WHERE", "HAVING", "QUALIFY", "ON", "SELECT", "BY", "WHEN", "THEN", "ELSE"}
@@ -45,12 +43,12 @@ _BORDERS = frozenset(
     | {"INTERSECT", "MINUS", "ON", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
     | {"LATERAL", "WHEN", "THEN", "ELSE", "END", "USING", "ROWS", "RANGE"}
 )
-"""What stands at the end of a condition or of a list's item."""
+"""Tokens at the end of a condition or of a list's item."""
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
 def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
-    """Blank out NOTHING, with the operator, comma or clause that it leaves without an operand.
+    """Blank out NOTHING, with the operator, comma or clause that would lack an operand.
 
     Args:
         tokens: Its tokens, without comments.
@@ -128,9 +126,9 @@ def _is_call(tokens: list[Token], bracket: int) -> bool:
 
 
 Runs = tuple[tuple[int, int], ...]
-"""Where the pieces of a text begin, ascending, each with the offset in the file that it came from.
+"""Ascending offsets of a text's pieces, each with the offset of its origin in the file.
 
-Of a piece that a macro wrote, all came from one offset, which is inverted: `~offset`.
+A piece that a macro wrote has one origin for all of its characters, stored inverted: `~offset`.
 """
 
 
@@ -176,7 +174,7 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, place_in(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the text with edits; what they write came from where they begin."""
+        """Return the text with edits; inserted text has the origin of the edit's start."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):

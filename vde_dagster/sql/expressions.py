@@ -1,4 +1,4 @@
-"""Expressions outside of queries: which columns they name, and the same over other names."""
+"""Expressions outside of queries: the columns in them, and renaming of these columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BEFORE = "SELECT "
 
 Mention = tuple[str, ...]
-"""A column as an expression names it, part by part."""
+"""A column in an expression, part by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Expression:
     """One Spark SQL expression over columns.
 
     Args:
-        mentions: Every column that it names, with the offsets (start, end) of each part.
+        mentions: Every column in it, with the offsets (start, end) of each part.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Expression:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The functions that it calls, in lower case."""
+        """Functions that the expression calls, in lower case."""
         from sqlglot import exp
 
         from vde_dagster.sql.reading import name_of_call
@@ -43,10 +43,10 @@ class Expression:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names, in the order of their first mention.
+        """Columns in the expression, in the order of their first mention.
 
         Raises:
-            ValueError: One is qualified with a table.
+            ValueError: A column is qualified with a table.
         """
         if any(len(parts) > 1 for parts, _ in self.mentions):
             raise ValueError("columns must not be qualified with a table")
@@ -118,7 +118,7 @@ def in_spark(
     """Return an expression of another dialect in Spark SQL.
 
     Args:
-        trusted: Functions of the dialect that are taken to mean the same on Spark.
+        trusted: Functions of the dialect that are assumed to be equal on Spark.
         is_partition: Whether the text is a column or a partition transform, for Iceberg.
 
     Raises:
@@ -194,13 +194,13 @@ TRANSFORMS = (
 """Names of Iceberg's partition transforms."""
 _CALL = re.compile(r"(\w+)\s*\((.*)\)", re.DOTALL)
 _ICEBERGS = frozenset({"trino", "athena"})
-"""Dialects whose partition transforms are Iceberg's, too."""
+"""Dialects whose partition transforms are the same as Iceberg's."""
 _PARTS_OF_DATES = frozenset({"month", "day", "hour"})
 """Transforms that are functions of other dialects with another meaning."""
 
 
 def bracketed(text: str, dialect: str) -> str:
-    """Put brackets around a text that is one expression with an operator at its top."""
+    """Put brackets around an SQL expression that consists of an operator and operands."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 

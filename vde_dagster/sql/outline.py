@@ -1,7 +1,7 @@
 """The outline of a query's text: its WITH clause, the pieces of its SELECTs, QUALIFY as a filter.
 
-The author's words stay; what is added around them has names that begin with an underscore.
-DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of the subquery.
+The author's words stay; added names begin with an underscore. DISTINCT, ORDER BY and LIMIT come
+after the filter, so they move out of the subquery.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Select(SelectPieces):
         return f"{self._text[:begin]}{outer}{tail}{self._text[end:]}"
 
     def _condition_text(self) -> str:
-        """Return the condition, with expressions in place of the aliases that it names."""
+        """Return the condition, with aliases replaced by their expressions."""
         aliases = self.aliases()
         edits = []
         for index in range(*self._condition):

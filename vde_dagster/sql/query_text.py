@@ -1,7 +1,7 @@
 """A Spark query in its author's words, without comments and formatting.
 
 SQLGlot's generator replaces words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here tokens stay as
-written and only the blanks between them follow rules, so that reformatting does not change the
+written, and only the spaces between them follow rules, so that reformatting does not change the
 text.
 
 >>> from sqlglot import tokenize
@@ -30,9 +30,9 @@ HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OU
 RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES WHEN WHERE WITHIN
 """
 CLAUSE_WORDS = frozenset(_WORDS.split())
-"""Words that call nothing with the bracket, and subtract nothing with the minus, behind them."""
+"""Words before a bracket that is not a call's, or before a minus that does not subtract."""
 _AS_WRITTEN = frozenset("${}@:?!~\\")
-"""Signs that may mean something else away from their neighbours."""
+"""Signs whose meaning may depend on their neighbors."""
 
 
 def to_one_line(

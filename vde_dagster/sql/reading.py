@@ -1,4 +1,4 @@
-"""Reading a query in Spark's dialect: its tokens, and the tree that they make."""
+"""Reading of a Spark SQL query: its tokens, and its tree."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from vde_dagster.sql.grammar.tokens import MARK, as_written
 from vde_dagster.sql.trees import untranslated
 
 DOUBT = "vde_doubt"
-"""Key in a tree's `meta`: why the query has to be opaque though there is a tree."""
+"""Key in a tree's `meta` for the reason why the query must be opaque although it has a tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query as it was read.
+    """A query after parsing.
 
     Args:
         tree: Calls are `exp.Anonymous`, literals are text as written, and identifiers know their
-            offsets in `meta`. It is for understanding; no SQL is written from it.
+            offsets in `meta`. The tree serves analysis only; no SQL is written from it.
     """
 
     text: str
@@ -63,7 +63,7 @@ def with_end(tokens: list[Token]) -> int:
 
 
 def name_of_call(e: exp.Expr) -> str:
-    """Return the lower-case name of a call as it was written; "" for anything else."""
+    """Return the lower-case name of a call as written; "" for any other node."""
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
@@ -106,7 +106,7 @@ def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | 
     """Return the trees of a text's statements.
 
     Raises:
-        ParseError: SQLGlot cannot read it, or stumbles over it.
+        ParseError: SQLGlot cannot read the text.
     """
     try:
         return dialect.parser().parse(tokens, text)
@@ -151,7 +151,7 @@ def parse_plain(
 
 
 def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[exp.Expr]:
-    """Parse a text of several statements as `parse_plain` does, without the empty ones.
+    """Parse a text of several statements like `parse_plain`, without empty statements.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text.
@@ -215,7 +215,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 def _lacks_condition(tree: exp.Expr | None) -> bool:
     """Return whether a query has an outer join to LATERAL without ON.
 
-    SQLGlot writes ON TRUE behind it, when all else of the join has been read.
+    SQLGlot writes ON TRUE after the join.
     """
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
@@ -229,7 +229,7 @@ _FUNCTIONS = frozenset(
     {"listagg", "string_agg", "to_char", "to_varchar", "percentile_cont", "percentile_disc"}
     | {"parse_json", "variant_get", "variant_explode", "localtimestamp", "get_json_object"}
 )
-"""Functions that SQLGlot (30.30) writes as others of another meaning."""
+"""Functions that SQLGlot (30.30) writes as functions of another meaning."""
 _UNITS = frozenset(
     {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"}
     | {"microsecond"}

@@ -1,4 +1,4 @@
-"""A small scanner of SQL text: enough to find headers, statements and macro calls exactly.
+"""A small scanner of SQL text, for finding headers, statements and macro calls.
 
 It recognizes strings, quoted identifiers, comments and brackets, but no grammar, so that it works
 on text that still contains macros, and it is fast to import.
@@ -53,7 +53,7 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
 
 
 def _runs(backslash: bool, signs: str, *others: str) -> re.Pattern[str]:
-    """Match words, strings, quoted identifiers, signs and other patterns, as far as they go."""
+    """Match words, strings, quoted identifiers, signs and other patterns."""
     string, quoted = _quotes(backslash)
     one = [r"(?![rR]')\w+", rf"[\s{signs}]+", r"-(?!-)", r"/(?!\*)", *others, string, quoted]
     return re.compile(f"(?:{'|'.join(one)})*", re.DOTALL)
@@ -105,7 +105,7 @@ class Token(NamedTuple):
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether this is a string: double quotes mark identifiers in some dialects."""
+        """Return whether the token is a string: double quotes mark identifiers in some dialects."""
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
 
@@ -125,7 +125,9 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the offsets from a place to the end of its line; of the whole text without one."""
+        """Return the offsets from a place to the end of its line; without a place, of the whole
+        text.
+        """
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -178,7 +180,7 @@ class SourceText:
 def scan(
     source: SourceText, start: int = 0, end: int | None = None, *, backslash: bool = True
 ) -> Iterator[Token]:
-    """Yield the tokens of a part of a text, comments and hints included, blanks left out.
+    """Yield the tokens of a part of a text, including comments and hints, without whitespace.
 
     Args:
         backslash: Whether a backslash escapes the next character inside quotes, as in Spark.
@@ -208,8 +210,8 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
     """Find the end of a statement in one search, much faster than token by token.
 
     Returns:
-        The offset of its semicolon, or of the text's end; None when only `scan` can tell: at
-        comments before the semicolon, commas in a row, and whatever is not closed.
+        The offset of its semicolon, or of the text's end; None if `scan` is needed: for comments
+        before the semicolon, consecutive commas, and unclosed parts.
     """
     found = _PLAIN[backslash].match(source.text, start)
     end = found.end() if found else start
@@ -232,7 +234,7 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
-    """Find the end of a block comment; they nest, as in Spark."""
+    """Find the end of a block comment; comments nest, as in Spark."""
     depth = 0
     for mark in _COMMENT_MARK.finditer(source.text, start, stop):
         depth += 1 if mark[0] == "/*" else -1
@@ -294,7 +296,7 @@ def raw_text(source: SourceText, tokens: list[Token]) -> str:
 
 
 DEEPEST = 200
-"""Levels of brackets, of types and of CASE; Spark's own parser gives up not far above."""
+"""Maximum nesting of brackets, types and CASE, a little below the limit of Spark's parser."""
 
 NESTED = "this is nested too deeply"
 NESTED_HINT = "split it into several models or common table expressions"
@@ -326,7 +328,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
 
 
 def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
-    """Create the error for a text whose parsing exhausted the stack; points at the likely place."""
+    """Create the error, with its likely place, for a text that exhausted the parser's stack."""
     try:
         offset, depth = deepest(source)
     except ProjectError:
@@ -338,7 +340,7 @@ def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectErr
 
 
 def _may_be_deep(text: str) -> bool:
-    """Count openings: far cheaper than finding out which of them are closed again."""
+    """Count openings, which is much faster than matching them with closings."""
     brackets = sum(text.count(opening) for opening in OPENING)
     if brackets + text.count("<") > DEEPEST:
         return True

@@ -1,4 +1,4 @@
-"""Rewrites forms that SQLGlot accepts in Spark SQL and Spark does not.
+"""Rewrites forms that SQLGlot accepts in Spark SQL but Spark does not.
 
 Only forms with an exact equivalent in Spark are rewritten, in place; the rest of the author's text
 stays unchanged. Other forms are mistakes, which are reported when the project is loaded.
@@ -25,7 +25,7 @@ _TYPES = {
     "TIMESTAMPTZ": "TIMESTAMP",
     **dict.fromkeys(("BYTEA", "BYTES", "BLOB", "VARBINARY"), "BINARY"),
 }
-"""Names of types that Spark has under another name; those with a length in brackets it knows."""
+"""Synonyms of Spark's types; Spark knows names with a length in brackets."""
 _MAYBE = re.compile(
     rf"(?:::|\bAS)\s*(?:{'|'.join(_TYPES)}|DOUBLE\s+PRECISION)\b|(?:^|[\s,(=\[])\["
     r"|\bEXCLUDE\b|\b(?:IGNORE|RESPECT)\s+NULLS\b|\bMATERIALIZED\b|\bFETCH\b"
@@ -68,7 +68,7 @@ def spark_forms(text: str) -> list[Edit]:
     """Return the edits that a query needs for Spark to read it.
 
     Raises:
-        NoSparkForm: It has a form that Spark has in no way.
+        NoSparkForm: The query has a form without an equivalent in Spark.
     """
     if _MAYBE.search(text) is None:
         return []
@@ -173,7 +173,7 @@ def _is_cast(tokens: list[Token], index: int) -> bool:
 
 
 def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`[1, 2]` is `ARRAY(1, 2)` where nothing stands before it that has elements."""
+    """Write `[1, 2]` as `ARRAY(1, 2)`, unless it is a subscript."""
     if _word(tokens, index) != "[":
         return
     before = tokens[index - 1] if index else None
@@ -270,7 +270,7 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _clause_end(tokens: list[Token], index: int, ends: frozenset[str]) -> int:
-    """Return the next place of one of some words outside brackets, or where the query ends."""
+    """Return the next position of some words outside brackets, or the query's end."""
     depth = 0
     while index < len(tokens):
         word = _word(tokens, index)

@@ -1,4 +1,4 @@
-"""Settings of Spark's sessions by their effect: on speed, on answers, or on the language.
+"""Settings of Spark's sessions by their effect: on speed, on results, or on the language.
 
 Versions compare queries by rules that hold for Spark's defaults. Any setting that may break a rule
 makes the queries of its session opaque. The lists cover every setting of Spark 4.1;
@@ -50,10 +50,10 @@ transposeMaxValues truncateTable. tvf. udt. unionOutputPartitioning variant. vie
 windowExec.
 """
 _RULES_HOLD = tuple(f"{PREFIX}{name}" for name in _RULES_HOLD_TEXT.split())
-"""Settings that may change answers, but break no rule whatever their value is.
+"""Settings that may change results, but do not break a rule with any value.
 
-They decide how data is read and written, or the result of functions that no rule looks into. ANSI
-mode and the time zone are among them: every rule is tried in both modes and in three zones.
+They decide how data is read and written, or the result of functions that no rule rewrites. ANSI
+mode and the time zone are included: every rule is tested in both modes and in three zones.
 """
 
 _DEFAULTS = {
@@ -108,7 +108,7 @@ ASSUMED = {
         "timestampType": "TIMESTAMP_LTZ",
     }.items()
 }
-"""Settings of the language that every session of a project gets, whatever a cluster's are."""
+"""Language settings that every session of a project gets, whatever the cluster's values are."""
 
 TIMESTAMP_TYPE = f"{PREFIX}timestampType"
 
@@ -127,7 +127,7 @@ def breaks_rules(key: str, value: str | None) -> bool:
     False
 
     Args:
-        value: None for one that is not known.
+        value: None for an unknown value.
     """
     if not decides_answers(key) or key.startswith(_RULES_HOLD):
         return False
@@ -147,7 +147,7 @@ _VALUE = re.compile(r"[\w.,:/+\- ]+")
 
 
 def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
-    """Return the settings that statements of a session set; None for values that are not plain.
+    """Return the settings that statements of a session set; None for values that are not literal.
 
     >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
     [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]

@@ -17,8 +17,8 @@ class TemporaryView:
     """A name that a statement gives to a query.
 
     Args:
-        columns: Names for the query's columns, quotes included; empty when it has its own.
-        start: Offset in the statement where the query begins; None where it has no query.
+        columns: Names for the query's columns, quotes included; empty to keep the query's names.
+        start: Offset in the statement where the query begins; None without a query.
         problem: Why the view cannot be part of one model's query, with a hint, or None.
     """
 
@@ -30,7 +30,7 @@ class TemporaryView:
 
 
 def temporary_view(tokens: list[Token]) -> TemporaryView | None:
-    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for anything else."""
+    """Read `CREATE TEMPORARY VIEW x AS …` or `CACHE TABLE x AS …`; None for other statements."""
     words = [t.text.upper() if t.kind == "word" else t.text for t in tokens]
     if words[:1] == ["CACHE"]:
         return _cached(tokens, words)

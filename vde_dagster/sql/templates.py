@@ -26,7 +26,7 @@ class JinjaBlock:
 
     Args:
         kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
-        body: Offset of what is to be rendered.
+        body: Offset of the part to render.
     """
 
     kind: str
@@ -85,7 +85,7 @@ def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
 
 
 def without_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
-    """Blank out `{# … #}` outside of blocks, which keep theirs.
+    """Blank out `{# … #}` outside of blocks; comments inside blocks stay.
 
     Raises:
         ProjectError: A block or comment has no end.
@@ -117,7 +117,7 @@ def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
 _DASHES_AND_BLANK = frozenset({"mysql", "doris", "starrocks", "singlestore"})
 """Dialects in which `--` begins a comment only before a blank."""
 _DIALECTS = _DASHES_AND_BLANK | {"bigquery", "clickhouse"}
-"""Dialects of SQLGlot whose tokenizers take `#` for a comment's beginning."""
+"""SQLGlot dialects in which `#` begins a comment."""
 _DIALECT = re.compile(r"\bdialect\s+['\"]?(\w+)", re.IGNORECASE)
 _PIECES = re.compile(
     r"""'{3}(?:.*?'{3}|.*)|"{3}(?:.*?"{3}|.*)"""
@@ -125,11 +125,11 @@ _PIECES = re.compile(
     r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\{\#(?:.*?\#\}|.*)|(?P<hash>\#[^\n]*)""",
     re.DOTALL,
 )
-"""What is not closed takes all that follows, so that it is looked through once."""
+"""Patterns of the pieces of a text; an unclosed piece takes the rest, so it is scanned once."""
 
 
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Write `# why` as `--why` where the file's dialect has such comments; offsets stay.
+    """Write `# why` as `--why` in dialects with such comments; offsets stay.
 
     If there is no room for the dashes, the comment is replaced by blanks.
 

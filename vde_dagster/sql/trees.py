@@ -1,4 +1,4 @@
-"""Placeholders of parameters while queries are read, the dialect that reads, and trees' memory."""
+"""Placeholders of parameters, the dialect for reading, and the cache of trees."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def has_placeholder(text: str) -> bool:
 def untranslated(dialect: str) -> Dialect:
     """Return a dialect that translates formats neither when it reads nor when it writes.
 
-    SQLGlot translates every format to Python's and back, which makes one of `'y'` and `'yyyy'`,
-    though Spark pads the year of the second only.
+    SQLGlot translates every format to Python's and back, so `'y'` and `'yyyy'` become equal,
+    although Spark pads the year only for the second.
 
     Raises:
         ValueError: SQLGlot knows no such dialect.
@@ -56,12 +56,13 @@ _MOST = 900_000
 
 
 class ParsedQueries:
-    """Trees by their queries' texts, up to a size: parsing is what a first load costs most.
+    """A cache of trees by their queries' texts, because parsing takes most of a first load.
 
     Loading a project fills it, planning takes the trees out again.
 
     Args:
-        most: How many characters of queries to keep trees of. A character takes about 130 bytes.
+        most: Maximum number of characters of queries with cached trees. A character takes about 130
+            bytes.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -69,7 +70,7 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Keep a query's tree if there is room; otherwise it is of no use any longer."""
+        """Keep a query's tree if there is room; otherwise dismantle it."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return
@@ -105,6 +106,6 @@ def collect_rarely() -> None:
 
 
 def dismantle(tree: exp.Expr) -> None:
-    """Dismantle an unused tree: its cyclic references would keep it from being freed at once."""
+    """Dismantle an unused tree, whose cyclic references would delay its release."""
     for node in list(tree.walk()):
         node.parent = None

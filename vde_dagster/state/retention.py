@@ -72,7 +72,7 @@ class Retention:
 
     @property
     def uncommitted_grace(self) -> timedelta:
-        """The age beyond which a data file cannot be committed."""
+        """Age beyond which a data file can no longer be committed."""
         return max(self.orphan_grace, self.grace)
 
 
@@ -91,7 +91,7 @@ _READ = tuple(
         schema.publications,
     )
 )
-"""Tables to read, which others write all the time; writers lock leases first."""
+"""Tables to read although others write them all the time; writers lock leases first."""
 
 _Records = dict[str, tuple[str, ...]]
 """Keys of rows that are no longer needed: of plans, publications and snapshots."""
@@ -225,7 +225,7 @@ class RetentionStore:
     def forget_records(self, policy: Retention) -> dict[str, int]:
         """Delete old records in one transaction, and count them as `old_records` does.
 
-        Rows of dropped tables stay: they prevent that an id is used again.
+        Rows of dropped tables stay: they prevent the reuse of an id.
         """
 
         def work(conn: Connection) -> dict[str, int]:
@@ -281,7 +281,7 @@ def reasons_to_keep(
 
 
 def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
-    """Yield previews with the tables whose branches they are."""
+    """Yield previews with the tables that they are branches of."""
     table = schema.tables.c
     query = select(table.table_id, table.columns).where(
         table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)

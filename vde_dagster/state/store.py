@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """All facts that are not in the project's files; each attribute is one part.
+    """All facts that are not in the project's files, in one part per attribute.
 
     The parts that planning reads are built at once; other parts are built, and their code is
     imported, on first access.
@@ -244,7 +244,7 @@ class ProjectStore:
         """Return the owner, if the store was opened for it, its warehouse and a folder with models.
 
         Raises:
-            UsageError: It was opened for something else.
+            UsageError: The store was opened for another project or warehouse.
         """
         owner = self._require_owner(connection)
         if owner is None or self.own is None:

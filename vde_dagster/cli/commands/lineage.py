@@ -173,7 +173,7 @@ def _show_difference(
 
 
 def _content_version(snapshot: Snapshot, column: str | None) -> str | None:
-    """Return the version of a column's values, or of the rows; None if there is none."""
+    """Return the version of a column's values, or of the rows; None without a version."""
     if column is None:
         return snapshot.version.rows
     wanted = column.lower()

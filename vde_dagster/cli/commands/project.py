@@ -364,7 +364,7 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
 
 
 def _dbt_settings() -> str:
-    """Return settings for dbt's executable: one installed next to vde, else the one on the path."""
+    """Return settings for dbt's executable: installed next to vde, otherwise on the path."""
     import shutil
     import sys
 

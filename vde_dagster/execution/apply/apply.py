@@ -230,7 +230,7 @@ class _Run:
         self._models = {model.name: model for model in plan.models}
 
     def run(self, stage: Stage) -> None:
-        """Run one stage, after all earlier ones."""
+        """Run one stage; all earlier stages have ended."""
         match stage:
             case RunUnitTests():
                 self._applier.run_tests(self._plan)
@@ -298,7 +298,7 @@ class _Run:
         """Process models in the order of a graph.
 
         Raises:
-            ExecutionError: Models failed, or the apply was cancelled.
+            ExecutionError: Models failed, or the apply was canceled.
         """
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:

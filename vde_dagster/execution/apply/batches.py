@@ -176,7 +176,7 @@ def with_batches(handles: Handles, plan: Plan) -> Plan:
 def cut(
     missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
 ) -> Iterator[Interval]:
-    """Yield the longest batches of whole units within a limit of bytes; one unit may exceed it."""
+    """Yield the longest batches of whole units up to a limit of bytes; one unit may exceed it."""
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return
@@ -255,7 +255,7 @@ def _memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield the newest fill of each instant in some ranges, if it was filled.
+    """Yield, for each filled instant in some ranges, its newest fill.
 
     Each fill comes with the ranges for which it is the newest, and its share in them.
     """

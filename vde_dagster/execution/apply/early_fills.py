@@ -1,4 +1,4 @@
-"""Fills before their time, by a clock that was ahead, which count as not filled.
+"""Fills before their time, by a clock that was ahead, which do not count as filled.
 
 When the clock goes back, a fill recorded later than now, or a range that ends later, shows that the
 clock was ahead: it was filled between the table's previous fill and now. Ranges that ended after
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def without_early(
     handles: Handles, state: WarehouseState, *, save: bool
 ) -> tuple[WarehouseState, tuple[str, ...]]:
-    """Return the state without ranges that were filled early, and warnings on them."""
+    """Return the state without ranges that were filled early, and warnings about them."""
     fills, now = handles.store.fills, handles.store.database.clock.now()
     found = fills.early({key: table.intervals for key, table in state.tables.items()}, now)
     early: dict[str, IntervalSet] = {}
@@ -60,7 +60,7 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     """Check whether a table can be refilled from an instant on without losing data.
 
     A history (SCD) captures its source's current rows with its next interval, and would start over
-    if none of it counted as filled; so would tables with restatement disabled.
+    if nothing counted as filled. The same holds for tables with restatement disabled.
 
     Args:
         since: Time (UTC) of its last fill by a correct clock; the minimum time if there was none.

@@ -61,13 +61,13 @@ class TableFiller(Auditor):
     slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit one model's missing intervals; without any, make sure of its table."""
+        """Fill and audit a model's missing intervals; without any, ensure that its table exists."""
         self._with_memory(model, self._fill)
 
     def _with_memory(
         self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
     ) -> None:
-        """Process a model; after a lack of memory retry alone with half as much at a time.
+        """Process a model; after a lack of memory retry it alone, with half the units per batch.
 
         Each retry continues from the recorded ranges, as another apply would. If the JVM crashed,
         the cause among concurrent tasks is unknown, so only a task that ran alone is blamed, and on
@@ -296,7 +296,7 @@ class TableFiller(Auditor):
         return found
 
     def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
-        """Add the columns of its new definition to a table of production.
+        """Add the columns of a new definition to a table of production.
 
         They are invisible before the publication: views name their columns, and fills by another
         definition leave them NULL.

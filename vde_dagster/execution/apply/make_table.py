@@ -152,7 +152,7 @@ def _named_apart(
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
-    """Return the missing columns of a table, with physical names that are unused in it.
+    """Return missing columns of a table, with unused physical names.
 
     A process that died before it updated the state may have left columns.
     """

@@ -91,8 +91,8 @@ class PlanTests:
         """Run the tests of a plan, except those that passed on the same model before.
 
         Raises:
-            UnitTestFailedError: Some failed; all of them were run.
-            ExecutionError: The apply was cancelled.
+            UnitTestFailedError: Some tests failed; all tests were run.
+            ExecutionError: The apply was canceled.
         """
         snapshots = plan.target
         failed: list[TestResult] = []

@@ -102,7 +102,7 @@ class Skipping:
         return last, FillFacts(kept, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
-        """Read the state of a fill's inputs before any of them is read."""
+        """Read the state of a fill's inputs before the fill reads their rows."""
         reads = self.tasks.tables_read(filler)
         states = input_states(self._handles.lakehouse, reads)
         asked = meaning_of(filler.model.kind).inputs(filler.model)
@@ -195,7 +195,7 @@ def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) 
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add models that share the table of a skipped model; they save nothing more."""
+    """Add models that share the table of a skipped model, without further savings."""
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -232,7 +232,7 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Check whether a reader may have seen two states: a table changed in between.
+    """Check whether a table changed while it was read, so a reader may have seen two states.
 
     Args:
         pinned: Keys of tables that were read at a fixed snapshot.

@@ -177,7 +177,7 @@ class Target:
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Remove the last commits from our branch; without a snapshot to return to, remove it."""
+        """Remove the last commits from our branch; remove the branch if no snapshot remains."""
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:
@@ -189,7 +189,7 @@ class Target:
     def record(
         self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
     ) -> None:
-        """Record a filled and audited range: for the publication, or by moving `main` to it.
+        """Record a filled and audited range: for the publication, or by moving `main`.
 
         Args:
             result: The commit on our branch with the range.

@@ -92,8 +92,8 @@ def changes_by_version(
 ) -> ModelChanges:
     """Return how to read the changes of each version after another one; reads no rows.
 
-    A copy that applies them in the order of `_change_ordinal` passes through the content of each
-    version.
+    A copy that applies the changes in the order of `_change_ordinal` passes through the content of
+    each version.
 
     Raises:
         UsageError: As `changes_between`, or the target version is the earlier one.
@@ -115,7 +115,7 @@ def changes_by_version(
 
 
 class _GoneError(Exception):
-    """The content of a version in between cannot be read."""
+    """The content of an intermediate version cannot be read."""
 
 
 def _kept_versions(

@@ -51,7 +51,7 @@ class ComputesAllError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Table in the state that a fill read.
+    """Table at the state that an earlier fill read.
 
     Args:
         other: The earlier table, if the model has another table now.

@@ -139,7 +139,7 @@ def unchanged(
 
 
 def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
-    """Return the column of the earlier version that each column of the later one continues."""
+    """Return, for each column of the later version, the column that it continues."""
     if before is None:
         return tuple(ColumnPair(column, None) for column in after.columns)
     same = _same_table(before, after) is not None
@@ -170,7 +170,7 @@ class ComparedSides:
     by_commits: bool = True
 
     def changes(self) -> ModelChanges:
-        """Return how to compare them."""
+        """Return how to read the changes between the two sides."""
         before, after = self.before, self.after
         shown = after or before
         assert shown is not None
@@ -257,8 +257,8 @@ def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
 def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
     """Check whether rows that no commit touched are unchanged in the view.
 
-    They are if each column is read from the same place, or is new and its place was created after
-    the earlier version's snapshot was written: then it is NULL in all of these rows.
+    This holds if each column is read from the same physical column, or is new, and its physical
+    column was created after the earlier snapshot: the new column is NULL in all of these rows.
     """
     metadata = two.metadata
     now = field_ids(metadata, None)
@@ -280,7 +280,7 @@ def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> 
 
 
 def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
-    """Return the first key whose columns both versions have."""
+    """Return the first key with all of its columns in both versions."""
     both = {
         pair.after.name.lower()
         for pair in pairs

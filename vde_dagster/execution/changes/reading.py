@@ -31,8 +31,8 @@ class FoundChanges(Generic[Rows]):
     Args:
         changes: Versions and method of the comparison.
         rows: The changes, in the order of the key if there is one.
-        more: Whether there are more rows than the limit.
-        cursor: The cursor that they were read with, or None.
+        more: Whether more rows exist than the limit.
+        cursor: The cursor of the read, or None.
     """
 
     changes: ModelChanges
@@ -124,7 +124,7 @@ class Changes:
         """Move the cursor with which changes were read, after the caller has stored them.
 
         Raises:
-            UsageError: They were not read with a cursor, or not all of them were read.
+            UsageError: The changes were read without a cursor, or only in part.
             ConflictError: Another process has moved the cursor.
         """
         if found.cursor is None or found.more:

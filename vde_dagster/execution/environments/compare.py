@@ -174,7 +174,7 @@ class VersionChange:
     """Version with its changes.
 
     Args:
-        told: Description of attachments of its plan, such as signatures.
+        told: Description of the plan's attachments, such as signatures.
     """
 
     version: EnvironmentVersion
@@ -243,7 +243,7 @@ def changes_until(
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count changes of tables by other writers, as far as their metadata goes back."""
+    """Count changes of tables by other writers, within the kept metadata."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

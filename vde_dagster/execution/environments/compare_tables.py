@@ -211,7 +211,7 @@ class SchemaDiff:
 
     @classmethod
     def of(cls, source: Types, target: Types) -> SchemaDiff:
-        """Compare columns, whose names have no case.
+        """Compare columns, whose names are not case-sensitive.
 
         >>> SchemaDiff.of({"a": "int", "b": "int"}, {"A": "bigint", "c": "int"})
         SchemaDiff(added={'c': 'int'}, removed={'b': 'int'}, changed={'a': ('int', 'bigint')})

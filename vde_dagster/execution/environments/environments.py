@@ -256,7 +256,7 @@ class Environments:
 
         Raises:
             UsageError: The environment does not exist, or a pattern matches nothing.
-            ExecutionError: Spark failed, or the work was cancelled.
+            ExecutionError: Spark failed, or the work was canceled.
         """
         from vde_dagster.execution.environments.audit_environment import audit_environment
 

@@ -89,7 +89,7 @@ class GoingBack:
 
 
 def going_back(handles: Handles, current: Environment, old: Environment) -> GoingBack:
-    """Determine what happens to the tables of an old version; changes nothing."""
+    """Determine which tables of an old version move back; changes nothing."""
     return _Looking(handles, current, old).all()
 
 
@@ -187,7 +187,7 @@ class _Looking:
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables that move, with the parts whose inputs still exist."""
+        """Return the tables that move, with those parts whose inputs still exist."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)
@@ -284,7 +284,7 @@ def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> Inter
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """Model published again as it was, with a table that other definitions filled since.
+    """Model that a rollback restores, whose table other definitions have filled since.
 
     Args:
         again: Columns that are visible again; NULL in the rows filled since.
@@ -298,7 +298,7 @@ class Reverted:
     filled: IntervalSet
 
     def sentences(self) -> tuple[str, ...]:
-        """Describe it in sentences."""
+        """Return the description of the restored model, in sentences."""
         out = []
         if self.gone:
             out.append(f"no longer shows {', '.join(self.gone)}")

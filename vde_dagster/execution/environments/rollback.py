@@ -256,9 +256,9 @@ def _part(
 ) -> Environment:
     """Return an old version without models that are unchanged and not needed here.
 
-    Needed are models that differ, models without a table, whose queries may read differing models,
-    models whose views were changed otherwise or whose tables move back, and parents of these that
-    they inherit from.
+    Needed are models that differ; models without a table, whose queries may read such models;
+    models whose views were changed otherwise, or whose tables move back; and the parents from which
+    these inherit.
     """
     waiting = {
         name
@@ -288,7 +288,7 @@ def _part(
 def _differing(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the models whose views change: a query's together with its inputs."""
+    """Return the models whose views change; a query changes together with its inputs."""
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         entry = old.entries[name]

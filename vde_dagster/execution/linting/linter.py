@@ -226,7 +226,7 @@ class Linter:
     def _look(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether they can be cached for the same model."""
+        """Return a rule's violations, and whether they can be cached for the unchanged model."""
         if rule not in self._project_rules:
             return tuple(RULES[rule](linted)), True
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """Violation of a rule in one sentence, as it is cached and shown."""
+    """Violation of a rule in one sentence, for the cache and for display."""
 
     message: str
     location: SourceLocation
@@ -171,7 +171,7 @@ class ModelView(Model):
 
     @property
     def undeclared(self) -> tuple[ModelName, ...]:
-        """Tables that it reads, and that the project neither builds nor declares."""
+        """Tables that the model reads and that the project neither builds nor declares."""
         parents = self.parents.items()
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
@@ -182,7 +182,7 @@ class ModelView(Model):
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Return its query with all macros expanded, as it always is here."""
+        """Return the model's query; its macros are always expanded here."""
         return self.query
 
     @cached_property

@@ -247,7 +247,7 @@ class _Analyser:
                 self._add(snapshot, error, audit)
 
     def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Substitute a query without rows for a table; several models may add columns to it."""
+        """Replace a table by a query without rows; several models may add columns to the query."""
         known = self._types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
         made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())

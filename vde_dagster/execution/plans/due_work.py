@@ -140,7 +140,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add the automatic restatements of its models to a run of production.
+    """Add due automatic restatements of models to a run of production.
 
     The restatement of a tick is recorded until it is computed: a failed run leaves it to the next
     run, even if the cron ticks again meanwhile.

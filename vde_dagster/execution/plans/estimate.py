@@ -44,7 +44,7 @@ class Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
-        """Format it; the range is included if both ends differ."""
+        """Format the estimate, with the range if its two ends differ."""
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -133,12 +133,12 @@ class Estimate:
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Total of all models for which it is known."""
+        """Total task seconds of the models for which they are known."""
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
-        """Total of all models for which it is known."""
+        """Total bytes read of the models for which they are known."""
         return _sum(one.bytes_read for one in self.models.values())
 
     @property

@@ -93,7 +93,7 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
     A preview of a change in place is a branch of that table: each write to it moves the pointer.
 
     Raises:
-        NotAllowedError: The login must not publish; nothing was changed.
+        NotAllowedError: The login lacks the right to publish; nothing was changed.
     """
     previews = {
         model.table.preview.of: model

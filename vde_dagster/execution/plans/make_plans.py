@@ -192,7 +192,7 @@ class Plans:
 
         Raises:
             UsageError: The plan does not exist.
-            ConflictError: It is being applied, was applied, or can no longer be applied.
+            ConflictError: The plan is being applied, was applied, or can no longer be applied.
         """
         store = self.handles.store
         store.project.require_own()
@@ -288,10 +288,11 @@ class Plans:
                         yield snapshot, fill, estimate
 
     def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
-        """Check whether a plan can be stored; without the right to plan it can still be viewed.
+        """Check whether a plan can be stored; a login without the right to plan can only view it.
 
         Raises:
-            NotAllowedError: It is to be applied immediately, without the right to apply.
+            NotAllowedError: The plan is for an immediate apply, and the login lacks the right to
+                apply.
         """
         rights = self.handles.store.rights
         if at_once:

@@ -1,4 +1,4 @@
-"""Plans as files: created completely in one clone, to be applied to the same state in another.
+"""Plans as files, created in one clone and applied to the same state in another clone.
 
 A file has the plan and every definition as the state stores them (`state.db.codec`), next to
 readable texts, and the state that the plan was created for. A reader regenerates all texts from the

@@ -46,7 +46,7 @@ def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> Non
     """Check that a file's bytes are those that `write_plan` writes for its content.
 
     Raises:
-        UsageError: They are not; names the first line that differs.
+        UsageError: The bytes differ; the message names the first line.
     """
     spelled = file_bytes(content)
     if spelled == data:

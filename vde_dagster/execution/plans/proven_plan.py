@@ -72,7 +72,7 @@ def require_proven(handles: Handles, plan: Plan) -> None:
     This takes a few reads of the state, and precedes every apply.
 
     Raises:
-        UsageError: One of them does not, as listed; nothing was changed.
+        UsageError: A field differs, as listed; nothing was changed.
         ConflictError: The environment has changed since the plan was created, or the plan was
             rejected.
     """
@@ -307,7 +307,7 @@ def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
 
 
 def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
-    """Check whether a planned table is what the planner designs for a definition."""
+    """Check whether a planned table has the planner's design for a definition."""
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")

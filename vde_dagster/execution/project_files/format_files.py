@@ -105,7 +105,7 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return a path relative to the root, given relative to the root or this folder."""
+    """Return a path, given relative to the root or to this folder, relative to the root."""
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
@@ -114,7 +114,7 @@ def _relative(path: str, root: Path) -> str:
 
 
 def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Format one file, in `spare` without capitals, which affect versions of statements."""
+    """Format one file; `spare` lists keywords whose case is part of a version, and stays."""
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:
@@ -182,7 +182,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files with only audits, or all files if there are none: the cause is unknown."""
+    """Return the files with only audits; all files if there are none, as the cause is unknown."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

@@ -1,4 +1,4 @@
-"""Writing `docs.yml` files: undescribed objects get an empty place, existing text stays unchanged.
+"""Writing `docs.yml` files: undescribed objects get an empty entry, existing text stays unchanged.
 
 Lines are only ever added, so that authors' texts, comments, order and form are preserved; a library
 that rewrites YAML would keep most of that, but not all.
@@ -34,7 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A text whose model or column is gone; it stays in its file until its author removes it.
+    """Description of a model or column that no longer exists; only an author removes it.
 
     Args:
         name: `schema.model`, or `schema.model.column`.

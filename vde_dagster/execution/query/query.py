@@ -111,8 +111,7 @@ class Queries:
         raw: bool = False,
         at: str | None = None,
     ) -> QueryResult:
-        """Run a query in which model names refer to the environment's views, or to an earlier
-        version.
+        """Run a query of an environment's views, or of an earlier version's models.
 
         Args:
             environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version
@@ -138,7 +137,7 @@ class Queries:
     def run_arrow(
         self, environment: str, sql: str, limit: int | None = None, at: str | None = None
     ) -> Answer[pa.Table]:
-        """Run a query like `run`; the value is its rows as an Arrow table, instants in UTC.
+        """Run a query like `run`, and return its rows as an Arrow table, with instants in UTC.
 
         Raises:
             UsageError: As `run`.
@@ -312,7 +311,7 @@ class Queries:
 def _rendered(
     sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
-    """Return a query as Spark gets it; if SQLGlot cannot parse it, the query is invalid."""
+    """Return a query as Spark receives it; a text that SQLGlot cannot parse is invalid."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.execution.query.query_rules import refuse_substitution

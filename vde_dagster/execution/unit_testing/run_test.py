@@ -1,4 +1,4 @@
-"""Unit tests: selected, checked without running them, run, and their rows compared."""
+"""Unit tests: their selection, their checks without Spark, their runs, and their results."""
 
 from __future__ import annotations
 

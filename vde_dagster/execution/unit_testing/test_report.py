@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.serialise import from_plain
 
 MAX_ROWS = 20
-"""Maximum number of missing and of unexpected rows in a report; others are only counted."""
+"""Maximum number of missing and of unexpected rows in a report; further rows are counted."""
 _LONGEST_CELL = 200
 _LONGEST_ERROR = 4_000
 
@@ -53,7 +53,7 @@ class ToldDifference:
 
 @dataclass(frozen=True, slots=True)
 class ToldTest:
-    """Result of a unit test, and the plan it ran for.
+    """Result of a unit test, and the plan that the test ran for.
 
     Args:
         file: Its file, relative to the project.

@@ -1,1 +1,1 @@
-"""The supported Iceberg catalogs, one a module, each implementing `catalog.Catalog`."""
+"""The supported Iceberg catalogs, one per module, each implementing `catalog.Catalog`."""

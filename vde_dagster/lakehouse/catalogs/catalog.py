@@ -109,7 +109,7 @@ class Swap:
             raise self.moved()
 
     def moved(self) -> PointerMovedError:
-        """Return the error that the pointer moved after it was read, for a catalog to raise."""
+        """Return the error for a pointer that moved after it was read."""
         return PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:
@@ -186,7 +186,7 @@ class Catalog(Protocol):
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of the given names; absent ones are left out.
+        """Look up the pointers of the given names; missing names are left out.
 
         Raises:
             StoreError: The catalog cannot be reached.

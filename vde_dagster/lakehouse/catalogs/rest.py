@@ -39,7 +39,7 @@ CHANGE = "vde.change"
 """Table property with the id of vde's last change, which shows whether a change has happened."""
 _TABLES = "tables"
 _FEW = 4
-"""Number of names in a namespace up to which they are loaded without listing it first."""
+"""Maximum number of names in a namespace that are loaded without listing the namespace."""
 _THREADS = 8
 
 
@@ -71,7 +71,7 @@ class RestCatalog:
     def pointers(
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
-        """Look up the pointers of tables; absent ones and views are left out."""
+        """Look up the pointers of tables; missing tables and views are left out."""
         by_namespace: dict[str, list[TableRef]] = {}
         for ref in dict.fromkeys(refs):
             by_namespace.setdefault(ref.namespace, []).append(ref)

@@ -79,7 +79,7 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's client, with requests that it lacks."""
+    """PyIceberg's client, with additional requests."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)

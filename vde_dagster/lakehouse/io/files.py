@@ -205,10 +205,10 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete all below the base location of one table, whose unique id is its last part.
+        """Delete everything below the base location of one table, which ends with the unique id.
 
         Raises:
-            ExecutionError: It is not in the warehouse.
+            ExecutionError: The location is not in the warehouse.
         """
         self._require_deletable(location)
         with self._effects.at(point, location):
@@ -373,7 +373,7 @@ def normalized_location(location: str) -> str:
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return the flaw of metadata that some readers would only hit as an error of their own.
+    """Return a defect of metadata that some readers would only report as an error of their own.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.

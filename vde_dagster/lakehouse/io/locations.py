@@ -28,7 +28,7 @@ def local_path(location: str) -> str | None:
     """Return the path of a location on this machine, or None for one elsewhere.
 
     Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
-    percent-encoded, so a name with `%` in it is itself.
+    percent-encoded, so `%` in a name is a plain character.
     """
     if location.startswith("file:"):
         return "/" + location[len("file:") :].lstrip("/")
@@ -55,7 +55,7 @@ def require_inside(location: str) -> str:
     """Return a file's location for writing, after checking that its path stays in its folder.
 
     Raises:
-        ExecutionError: It has a part `..` or a NUL.
+        ExecutionError: The path has a part `..` or a NUL.
     """
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
@@ -66,7 +66,7 @@ def require_inside(location: str) -> str:
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether everything below a base location is one table's: its name has the id."""
+    """Return whether all files below a base location belong to one table: its name has the id."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 

@@ -87,7 +87,7 @@ def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> lis
     """Read all entries of a manifest, including those of deleted files.
 
     Raises:
-        DamagedFileError: It is missing, damaged or does not match the list.
+        DamagedFileError: The manifest is missing, damaged or does not match the list.
     """
     from pyiceberg.manifest import ManifestEntryStatus
 
@@ -161,7 +161,7 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Wrap a reader so that truncated manifests fail: PyIceberg would read them as shorter ones."""
+    """Wrap a reader so that it fails for truncated manifests, which PyIceberg reads as shorter."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -256,7 +256,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Return the total size of files that only the given snapshots of a table use, if readable."""
+    """Return the total size of files that only the given snapshots of a table use, if known."""
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -307,9 +307,9 @@ def named_by_snapshot(
     *,
     deleted: bool = True,
 ) -> dict[str, int]:
-    """Return a manifest list, its manifests and the data and delete files that they name.
+    """Return a manifest list, its manifests, and the data and delete files in them.
 
-    Each has its size in bytes, which is zero except for data and delete files.
+    Data and delete files have their size in bytes, all others zero.
 
     Args:
         deleted: Whether to include files deleted by the snapshot, which older ones use.

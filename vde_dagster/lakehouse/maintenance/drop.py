@@ -37,7 +37,7 @@ class _Drop:
     """A table to drop.
 
     Args:
-        folder: The folder to delete; None for a branch, or if it is not proven to be its own.
+        folder: The folder to delete; None for a branch, or if the table's ownership is not proven.
         pointer: The catalog's pointer, if proven to be this table's.
     """
 
@@ -48,7 +48,7 @@ class _Drop:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a kept object refers to one of its files, so that all of it stays."""
+        """Whether a kept object refers to one of the table's files, so that all files stay."""
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: Cleaning) -> Decision:
@@ -169,7 +169,7 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Begin to drop a table, unless it is reachable again; it cannot be shown from here on."""
+    """Begin to drop a table, unless it is in use again; from now on it cannot be shown."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

@@ -108,7 +108,7 @@ class _State:
 
     @classmethod
     def read(cls, lakehouse: LakeHandles) -> _State:
-        """Read all of it in one transaction."""
+        """Read the catalog and the state in one transaction."""
         store = lakehouse.store
         with store.database.reading() as conn:
             pointers = lakehouse.catalog.all_pointers(conn)
@@ -179,7 +179,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Return the first damaged file of tables and views, after reading them failed."""
+    """Return the first damaged file of some tables and views, whose read has failed."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -229,7 +229,7 @@ def _database(lakehouse: LakeHandles) -> list[Finding]:
 
 
 def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
-    """Yield the rows whose content does not match the id or hash under which they are stored."""
+    """Yield the rows whose content does not match their stored id or hash."""
     store = lakehouse.store
     lost = set()
     again = "delete the row as the owner of the state's tables, and check who can write there"
@@ -412,7 +412,7 @@ def _moved(
 
 
 def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
-    """Return whether a head is a snapshot or descends from it; some in between may be expired."""
+    """Return whether a head descends from a snapshot, over possibly expired snapshots."""
     line = list(history(metadata, head))
     if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
         return True

@@ -52,8 +52,8 @@ class Damage:
     """A file that is missing or damaged.
 
     Args:
-        ref: The table or view of the file; one of them, if several share it.
-        is_current: Whether current readers need it; otherwise only a kept version does.
+        ref: A table or view of the file, which several may share.
+        is_current: Whether current readers need the file; otherwise only a kept version does.
     """
 
     ref: TableRef
@@ -74,13 +74,13 @@ class _Node:
 
 
 READ_BYTES = 1 << 30
-"""Maximum bytes of data files whose rows are read again to locate a damaged one."""
+"""Maximum bytes of data files whose rows are read again to locate the damaged file."""
 
 
 def check_files(
     files: MetadataFiles, wanted: Sequence[Checked], *, deep: bool = False, read_bytes: int = 0
 ) -> tuple[list[Damage], dict[TableRef, Set[int]]]:
-    """Check every file of tables and views; also find pinned snapshots that are gone.
+    """Check every file of tables and views, and find missing pinned snapshots.
 
     Args:
         deep: Whether to read the footers of data files.
@@ -257,7 +257,7 @@ def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Keep each file once, preferably with an owner whose current readers need it."""
+    """Keep each file once, preferably for an owner with current readers."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Verdict = Literal["free", "kept", "waiting", "refused"]
 _VIEW_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _MOST_TURNS = 5
-"""Number of times that moving tables are read again before the janitor postpones the deletion."""
+"""Maximum number of reads of moving tables before the janitor postpones the deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Ruling:
     """The decision whether a candidate may be deleted.
 
     Args:
-        verdict: `free` to delete; `kept` if something names it; `waiting` if that cannot be
-            determined now; `refused` if it is not vde's to delete.
-        reason: Why it is not free.
+        verdict: `free` to delete; `kept` if an object names it; `waiting` if that cannot be
+            determined now; `refused` if vde may not delete it.
+        reason: The reason for any other verdict than `free`.
     """
 
     verdict: Verdict

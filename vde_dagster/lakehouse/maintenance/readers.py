@@ -23,8 +23,8 @@ class Hold:
     """A model that continues from a snapshot of a table.
 
     Args:
-        at: When its last fill, or its last check without changes, was recorded (UTC).
-        lapsed: Whether that is too long ago to hold the snapshot.
+        at: Time (UTC) of the record of its last fill, or of its last check without changes.
+        lapsed: Whether this time is too long ago to hold the snapshot.
     """
 
     model: ModelName
@@ -76,5 +76,5 @@ def _continues(snapshot: Snapshot) -> bool:
 
 
 def describe_holds(holds: Collection[Hold]) -> str:
-    """List readers and when they read: `m.totals, which last read it at …`."""
+    """List readers with the times of their reads: `m.totals, which last read it at …`."""
     return listed([hold.text for hold in holds])

@@ -124,7 +124,7 @@ class Cleaning:
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Carry out a decision, unless this is a dry run; a failure is reported as one."""
+        """Carry out a decision, unless this is a dry run; record a failure with the decision."""
         if self.dry_run:
             self.report(decision)
             return
@@ -144,7 +144,7 @@ class Cleaning:
 
 @contextmanager
 def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
-    """Report a failure of a block as one of the decision."""
+    """Record a failure inside a block with the decision."""
     try:
         yield
     except (VdeError, OSError) as error:
@@ -217,7 +217,7 @@ def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
 def change_own_table(
     run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
 ) -> bool:
-    """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
+    """Write a table's next metadata and swap its pointer; a failure is retried later.
 
     Files that only expired snapshots have are recorded in the same transaction; they are deleted
     after the grace time, like the files of publications.

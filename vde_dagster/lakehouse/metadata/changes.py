@@ -66,8 +66,8 @@ def fast_forward(
 
     Args:
         expected_main: The expected snapshot of `main`; None for any ancestor.
-        into: The branch to move in place of `main`; the rules for `main` apply to it.
-        to: A commit of the branch, in place of its head.
+        into: The branch to move in place of `main`, by the same rules.
+        to: A commit of the branch, in place of the branch's head.
 
     Raises:
         ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
@@ -104,7 +104,7 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Set `main`, or another branch, to a snapshot where it was before.
+    """Set `main`, or another branch, to one of its earlier snapshots.
 
     The snapshots after it stay, and the snapshot log records which one was current when.
 

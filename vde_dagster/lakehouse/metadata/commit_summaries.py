@@ -83,7 +83,8 @@ class BranchName:
     """The parts of a branch's name.
 
     An attempt that stalls past its lease continues to write to its own branch, which is never
-    published: its successor has another one. This fences Iceberg's own commits.
+    published, because its successor has another branch. So a stalled attempt's commits have no
+    effect.
 
     Args:
         shared: Whether only published data were read, so that another plan may reuse its content.
@@ -114,7 +115,7 @@ def scratch_branch(plan_id: str) -> str:
 
 
 def plan_of_branch(name: str) -> str | None:
-    """Return the id of the plan that created a branch, if the name has the format of a plan's.
+    """Return the id of the plan that created a branch, if the name has a plan's format.
 
     >>> plan_of_branch("vde_prod-1f_12s"), plan_of_branch(scratch_branch("prod-1f"))
     ('prod-1f', 'prod-1f')
@@ -144,8 +145,8 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Add up the rows that commits between two snapshots added and removed, as far as known.
 
-    Rewritten rows count on both sides. A reverted commit counts the other way round: the rows that
-    it removed are back.
+    Rewritten rows count on both sides. A reverted commit counts inversely, because its removed rows
+    are back.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}

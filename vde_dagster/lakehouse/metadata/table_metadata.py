@@ -23,7 +23,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return columns' Spark SQL types in a schema, or in the current one if that is gone."""
+    """Return columns' Spark SQL types in a schema, or in the current schema if it is gone."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
@@ -46,7 +46,7 @@ def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
 
 
 def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
-    """Walk from a snapshot back through its parents, as far as they are kept."""
+    """Walk from a snapshot back through its parents, until one is missing."""
     snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
     while head is not None and head in snapshots:
         snapshot = snapshots[head]
@@ -55,7 +55,7 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
 
 
 def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
-    """Return a snapshot and its parents, as far as they are kept, by id."""
+    """Return a snapshot and its existing ancestors, by id."""
     return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
 
 
@@ -67,7 +67,7 @@ def with_other_columns(
     properties: Mapping[str, str],
     now_ms: int,
 ) -> dict[str, Any]:
-    """Make metadata of a table that shows another one's files and history with other columns."""
+    """Return metadata with a table's files and history under other columns."""
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}
     fields = []

@@ -18,7 +18,7 @@ FORMAT = "1"
 HISTORY_PROPERTY = "version.history.num-entries"
 HISTORY_SIZE = 10
 _FIRST = ("spark", "trino")
-"""Dialects of the first release: views without others keep their hash."""
+"""Dialects of the first release, which do not change a view's hash."""
 
 
 def definition_hash(definition: ViewDefinition) -> str:
@@ -133,7 +133,7 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Keep the newest versions and the current one, and the log since the last forgotten one."""
+    """Keep the newest versions, the current version, and the log since the removed versions."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ def _after(log: list[dict[str, Any]], now_ms: int) -> int:
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Set vde's properties; keep those of other programs, but not those of an older definition."""
+    """Set vde's properties, and keep those of other programs."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

@@ -1,4 +1,4 @@
-"""Writes metadata files, makes them current, and removes those of a lost race.
+"""Writing of metadata files, activation of them, and removal of files that lost a race.
 
 All metadata files are written here. A file that never becomes current is removed as soon as it is
 certain that no pointer will name it; otherwise it stays.
@@ -55,7 +55,7 @@ def write_then(
 
     Args:
         points: The names of the two side effects, writing and removing.
-        may_be_current: Called after a failure: whether they may be, or may become, current.
+        may_be_current: Returns, after a failure, whether the files may be or may become current.
     """
     try:
         lakehouse.files.write_all(files, points[0])
@@ -145,7 +145,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Change a table, in a transaction with the state's record of it."""
+    """Change a table and the state's record of it in one transaction."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -175,11 +175,11 @@ def change_at_last(
 ) -> dict[str, Any]:
     """Change a table, retrying from its newest metadata if another writer was faster.
 
-    Several processes may commit to a table at the same time; a random pause lets one of two through
-    that keep getting in each other's way.
+    Several processes may commit to a table at the same time; a random pause separates two processes
+    that conflict repeatedly.
 
     Args:
-        also: The state's checks and records; called after `change`, where that decides them.
+        also: The state's checks and records; called after `change`, whose result they may use.
 
     Raises:
         ConflictError: The table no longer exists, or other writers were faster each time.

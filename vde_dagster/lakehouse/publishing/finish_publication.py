@@ -48,7 +48,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Complete publications that the state has decided; return whether there were any.
+    """Complete publications that the state has decided; return whether any were found.
 
     A decided row that does not follow from the state's content moves nothing; `fsck` lists it.
     """
@@ -70,7 +70,7 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication; production's wait for one that may."""
+    """Return whether this login may finish a publication; production's needs the right."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 
@@ -151,7 +151,7 @@ def _settle(
 def _changes(
     lakehouse: LakeHandles, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the remaining changes, and the files they need in addition to announced ones."""
+    """Return the remaining changes, and the files that they need besides announced files."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     keeps = lakehouse.catalog.form.keeps_pointers

@@ -36,7 +36,7 @@ HASH = "vde.mirror"
 """The view property with the hash of the view's definition."""
 _TRIES = 3
 _IN_VAIN = 3
-"""After this many refused views in a row the others wait for the next time."""
+"""Number of refused views in a row after which the remaining views are postponed."""
 _AT_ONCE = 8
 """Number of views that are written at the same time, each on its own thread."""
 _WAIT_SECONDS = 75.0
@@ -71,7 +71,7 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the views that are behind; failed ones stay behind, with the reason recorded.
+    """Write the views that are behind; a failed view stays behind, with a recorded reason.
 
     An unreachable catalog raises nothing: the publication has happened, and `vde environments`
     shows since when its mirror is behind.

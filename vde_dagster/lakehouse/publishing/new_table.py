@@ -2,7 +2,7 @@
 
 Spark's statement and a branch after it are two commits and a load, which takes longer than the
 first fill of a small table. A branch must point to a commit, so the table begins with an empty
-one, as Iceberg's own `createBranch` makes it. Source:
+commit, like a table of Iceberg's own `createBranch`. Source:
 https://iceberg.apache.org/spec/#table-metadata-fields and #manifest-lists.
 """
 
@@ -78,7 +78,7 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a branch, unless it exists, at the head of `main`, another one, or an empty commit."""
+    """Create a missing branch at the head of `main`, of another branch, or at an empty commit."""
     first: EmptyCommit | None = None
 
     def change(now: dict[str, Any]) -> Updates:

@@ -94,9 +94,9 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the heads of tables, read from metadata files if they are not known yet.
+    """Return the heads of tables; unknown heads are read from metadata files.
 
-    A missing table, or one whose file is lost, is left out: `vde fsck` reports it.
+    A missing table, and a table with a lost file, are left out: `vde fsck` reports them.
     """
 
     def read(item: tuple[str, Place]) -> Head | None:
@@ -181,7 +181,7 @@ def pinned_metadata(
     table_uuid: str,
     properties: Mapping[str, str],
 ) -> dict[str, Any] | None:
-    """Make metadata with only a pinned snapshot and a model's columns; None if it is gone.
+    """Return metadata with only a pinned snapshot and a model's columns; None if it is gone.
 
     The snapshot names the shown schema, because some readers use it as the table's.
     """
@@ -216,6 +216,6 @@ def pinned_metadata(
 def as_pinned(
     table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
 ) -> PhysicalTable:
-    """Return a table without the columns that it got after a publication."""
+    """Return a table without columns that are newer than a publication."""
     there = columns_of(metadata, schema_id)
     return replace(table, columns=tuple(one for one in table.columns if one.name in there))

@@ -90,7 +90,7 @@ class Differences:
 
     @property
     def swaps(self) -> list[Swap]:
-        """The changes of pointers that remove what is dropped."""
+        """The changes of pointers that remove dropped views."""
         return [Swap(ref, at.kind, at.location, None) for ref, at in self.dropped if at is not None]
 
 
@@ -109,7 +109,8 @@ def differences(
 ) -> Differences:
     """Compare definitions with the catalog, reading no file.
 
-    A name is taken by a table, by a view that no publication made, or by another environment's.
+    A name is taken by a table, by a view that no publication made, or by another environment's
+    view.
 
     Args:
         dropped: Views to remove; those that no publication made are left alone.
@@ -180,7 +181,7 @@ def _gone(ref: TableRef) -> ConflictError:
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
-    """Return a pointer that a publication set: a view, or the very table that it left."""
+    """Return the pointer if a publication set it: for a view, or for the table that it left."""
     if pointer is None or known is None:
         return None
     ours = pointer.kind == VIEW or pointer.location == known.metadata_location
@@ -302,7 +303,7 @@ def _view(
 def _table(
     lakehouse: LakeHandles, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> tuple[Made, Head]:
-    """Make a table's next metadata; also return what its readers see then."""
+    """Make a table's next metadata; also return what readers will see."""
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise _gone(move.ref)

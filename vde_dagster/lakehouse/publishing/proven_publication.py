@@ -1,4 +1,4 @@
-"""Proof of a publication that another process decided: each pointer it moves follows from content.
+"""Proof of another process's publication: each moved pointer follows from content.
 
 On a catalog outside the state's database, the next process moves the pointers that a row of
 `vde_publications` names, and any login that may apply can write such a row. The environment's
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Return why a decided publication is not one that the state made, or None if it is.
+    """Return why a decided publication contradicts the state, or None if it does not.
 
     Args:
         lakehouse: The catalog and the state.
@@ -94,7 +94,7 @@ class _Proof:
         return None
 
     def _was_ours(self, file: PublishedFile) -> bool:
-        """Return whether a view that goes was in a file under the folder of vde's views."""
+        """Return whether a removed view's file was in the folder of vde's views."""
         folder = self.lakehouse.views_folder("").rstrip("/")
         return bool(file.previous and file.previous.startswith(f"{folder}/"))
 

@@ -110,7 +110,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One transaction's changes to what readers see.
+    """Changes of one transaction that readers will see.
 
     Args:
         dropped: Views to remove; names that no publication made are left alone.
@@ -141,7 +141,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: its branch moves, its types widen, or both; or it is rolled back."""
+    """The change of one table: a moved branch, wider types, or both; or a rollback."""
 
     ref: TableRef
     table_id: str
@@ -167,7 +167,7 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Make the rest of the change, for a table with commits since the announcement.
+        """Make the rest of a table's change on top of commits since the announcement.
 
         Args:
             to: The announced target commit of a branch; None in records of older code, whose

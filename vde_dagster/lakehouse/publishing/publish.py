@@ -1,10 +1,9 @@
 """The publish transaction: every pointer, the environment and the plan, all or none.
 
-1. Announce the publication and the files that it will write, so that a crash leaves nothing
-   unowned.
-2. Write the files, under new names: they have no readers yet.
-3. One transaction: check leases, compare and swap every pointer, write the environment's version,
-   turn pending intervals into filled ones, and decide the publication.
+1. Announce the publication and the files that it will write, so that every file has an owner after
+a crash. 2. Write the files, under new names: they have no readers yet. 3. One transaction: check
+leases, compare and swap every pointer, write the environment's version, turn pending intervals into
+filled ones, and decide the publication.
 
 On a catalog outside the state's transaction, the third step compares and decides, and the pointers
 follow; see `finish_publication`.
@@ -69,14 +68,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ATTEMPTS = 5
 _PUBLISHED = (schema.environments.name,)
-"""Tables that a publication locks after repeated conflicts, as each writes the next act.
+"""Tables that a publication locks after repeated conflicts, because each adds an act.
 
 See `state.db.log`: of concurrent writers one wins.
 """
 
 
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
-    """Make a publication visible, all of it or nothing.
+    """Make a publication visible as a whole.
 
     If the publication's plan is already applied, its environment is returned.
 
@@ -112,7 +111,7 @@ class _NotCommittedError(StoreError):
 
 
 def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
-    """Return the environment after the publication's plan, if it was applied before."""
+    """Return the plan's environment if the plan was applied before."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
     if plan_id is None:
@@ -316,7 +315,7 @@ def _filled_after(
 def _leave_production_alone(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> None:
-    """Make sure that no other environment's publication moves what production reads."""
+    """Check that another environment's publication moves no table that production reads."""
     name = publication.environment.name
     if name == PRODUCTION:
         return
@@ -331,7 +330,7 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Make sure that no rolled-back table is shown, without being held, by other environments."""
+    """Check that other environments show no rolled-back table, unless they hold its state."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}

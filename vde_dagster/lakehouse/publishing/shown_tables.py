@@ -60,7 +60,7 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Make the metadata of a table that only shows another one, from that one's."""
+    """Make the metadata of a table that shows another table, from the latter's metadata."""
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,
@@ -75,7 +75,7 @@ def metadata_in_place_of_view(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Make sure that the tables which are only shown have not moved since they were read."""
+    """Check that the tables behind shown tables have not moved since they were read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -84,7 +84,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the tables that only show others, by the location of the table they show."""
+    """Return the tables that show other tables, by the location of the table behind."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
@@ -94,7 +94,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Make the next files of tables that only show another one, which has expired snapshots."""
+    """Make the next files of tables behind which snapshots have expired."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -109,7 +109,7 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots which the tables behind them no longer have; count these."""
+    """Find tables that show snapshots missing in the tables behind them; count the snapshots."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}

@@ -1,4 +1,4 @@
-"""The ledger of published views and namespaces, which finds differences without reading files."""
+"""The ledger of published views and namespaces, which finds differences without file reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """A view as the last publication left it."""
+    """A view in the state in which the last publication left it."""
 
     ref: TableRef
     environment: str

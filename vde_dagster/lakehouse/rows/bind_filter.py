@@ -64,8 +64,8 @@ class RowTest:
     """A condition on rows of one table.
 
     Args:
-        of: Returns true for every row that fulfils it, otherwise false or NULL.
-        files: A condition that all rows meet that meet this one, and perhaps others.
+        of: Returns true for every row that fulfills the condition, otherwise false or NULL.
+        files: A weaker condition, for skipping files: matching rows meet it, and other rows may.
         columns: The table's columns in the condition.
     """
 
@@ -74,7 +74,7 @@ class RowTest:
     columns: tuple[str, ...] = ()
 
     def rows(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that fulfil it."""
+        """Return the rows that fulfill the condition."""
         return rows.filter(pc.fill_null(self.of(rows), False))
 
 
@@ -128,7 +128,7 @@ class _Column:
         """Return a row test of the column's values.
 
         Args:
-            judge: Returns for each value whether it fulfils the condition.
+            judge: Returns for each value whether the value fulfills the condition.
             files: Constructor of PyIceberg's condition on the column, with `values` to compare.
         """
         # PyIceberg's statistics must be for this very field, and for all of its values.
@@ -274,7 +274,7 @@ def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> Ro
 
 
 def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
-    """Return a value in a column's Arrow and PyIceberg types; None if it has no exact form."""
+    """Return a value in a column's Arrow and PyIceberg types; None without an exact form."""
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)

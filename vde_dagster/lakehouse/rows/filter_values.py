@@ -49,7 +49,7 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
     """Return a value as a number of a type's units, possibly with a fraction.
 
     Raises:
-        ValueError: It has none; the message has a valid example.
+        ValueError: The value is not valid; the message has an example.
     """
     if isinstance(type_, types.DateType):
         return Decimal(_days(_text(value, "'2026-01-31'"), "'2026-01-31'"))
@@ -65,10 +65,10 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def number(value: Value) -> Decimal:
-    """Return a value as a number, also if it is written as text.
+    """Return a value as a number, also if written as text.
 
     Raises:
-        ValueError: It is not a number.
+        ValueError: The value is not a number.
     """
     if isinstance(value, Decimal):
         return value
@@ -97,7 +97,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Return a number of units as PyIceberg's literal, or None if it has no exact form."""
+    """Return a number of units as PyIceberg's literal, or None without an exact form."""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):

@@ -1,4 +1,4 @@
-"""Conditions on rows as text: of a request, and of its token, which a request cannot widen."""
+"""Conditions on rows as text, from a request and from its token."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """A column's value is one of a list."""
+    """A test whether a column's value is in a list."""
 
     column: tuple[str, ...]
     values: tuple[Value, ...]
@@ -85,11 +85,11 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """All of some conditions are true, or one of them.
+    """A conjunction or disjunction of conditions.
 
     Args:
         parts: Two conditions or more.
-        either: Whether one is enough.
+        either: Whether one true condition is enough.
     """
 
     parts: tuple[Condition, ...]
@@ -116,7 +116,7 @@ def parse_filter(text: str) -> Condition:
     """Parse a condition: comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, with AND, OR, NOT.
 
     Raises:
-        UsageError: It is invalid, or too long.
+        UsageError: The condition is invalid, or too long.
     """
     if len(text) > _LONGEST:
         raise UsageError(

@@ -29,7 +29,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The position after which rows are wanted.
+    """The position after which reading begins.
 
     Args:
         keys: The keys of the last row before it.
@@ -50,7 +50,7 @@ def first_rows(
     """Return the first rows in order, keeping only these and one batch in memory.
 
     Args:
-        batches: The rows; every time the same, in the same order.
+        batches: The rows, which must be the same, in the same order, for each call.
         keys: The sort keys; without any, rows stay in reading order.
     """
     found = schema.empty_table()
@@ -104,7 +104,7 @@ def _rank(values: Any) -> Any:
 def _compared(
     rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
 ) -> tuple[Any, Any]:
-    """Return for every row whether it comes after the given keys, and whether it has them."""
+    """Return for every row whether it is after the given keys, and whether its keys are equal."""
     length = rows.num_rows
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):
@@ -215,7 +215,7 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
 
 
 def _exact_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type whose values have exact texts in any year."""
+    """Return a type with exact texts for values of any year."""
     if pa.types.is_timestamp(type_):
         return pa.int64()
     return pa.int32() if pa.types.is_date32(type_) else type_

@@ -1,4 +1,4 @@
-"""Rows of one state of a table, read by PyIceberg in a stable order, without keeping them."""
+"""Rows of one state of a table, streamed by PyIceberg in a stable order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FORMATS = {
 }
 
 FileState = tuple[str, frozenset[str]]
-"""A data file, and its delete files: together they always have the same rows."""
+"""A data file with its delete files, which together always have the same rows."""
 
 
 def scan_rows(
@@ -48,12 +48,12 @@ def scan_rows(
     files: BooleanExpression,
     without: Set[FileState] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Read the rows that fulfil all conditions, in a stable order, without keeping them.
+    """Stream the rows that fulfill all conditions, in a stable order.
 
     Args:
         wanted: The columns, with the types of the result.
-        tests: Conditions; a row must fulfil all of them.
-        files: A condition that every wanted row fulfils, for skipping files.
+        tests: Conditions, all of which a row must fulfill.
+        files: A condition that every matching row fulfills, for skipping files.
         without: Files that are not read, in these states.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
@@ -84,10 +84,10 @@ def _read_file(
     types: pa.Schema,
     deletes: Sequence[pa.ChunkedArray],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a data file that are not deleted, without keeping them.
+    """Stream the rows of a data file that are not deleted.
 
     Args:
-        wanted: The columns, as the table's schema has them.
+        wanted: The columns of the table's schema.
         types: Their Arrow types.
         deletes: Positions in the file.
     """
@@ -130,9 +130,9 @@ def _state(task: FileScanTask) -> FileState:
 
 
 class _Planner(ManifestGroupPlanner):
-    """Finds files without computing the rest of the condition for each.
+    """Finds files without evaluating the rest of the condition for each file.
 
-    PyIceberg would compare NULLs of partitions for that.
+    PyIceberg's evaluation would compare NULLs of partitions.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
@@ -181,5 +181,5 @@ def _ahead(
 
 
 def narrowed(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return some columns of a schema, as nullable ones without metadata."""
+    """Return some columns of a schema, as nullable columns without metadata."""
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])

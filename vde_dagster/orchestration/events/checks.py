@@ -61,7 +61,7 @@ class Audited:
     Args:
         table: Table of the version, or None for a view.
         records: New results; results of the other rows are read from the state.
-        environment: Environment that contains the version, or was to contain it.
+        environment: Environment that contains the version, or would have contained it.
         version: The environment's version, or None if it was not published.
         id: Id of the publication, of the run of audits, or of the unpublished plan.
     """
@@ -367,7 +367,7 @@ def unit_test_checks(
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the check names of a model's unit tests by name and file; none is an audit's name."""
+    """Return the check names of a model's unit tests, distinct from those of its audits."""
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:
@@ -461,7 +461,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
 
 
 def _difference(found: ToldDifference) -> str:
-    """Format both kinds of differing rows in one table; the first column names the kind."""
+    """Format missing and unexpected rows in one table; the first column names the kind."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

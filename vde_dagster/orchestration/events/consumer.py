@@ -39,7 +39,7 @@ MOST_RECORDS = 5_000
 BUDGET_SECONDS = 20.0
 """Time after which the rest is left to the next call: Dagster aborts ticks after 60 s."""
 TICK_SECONDS = 10
-"""Maximum interval and duration of ticks: a tick that used its time is followed by the next one."""
+"""Maximum interval and duration of ticks; a tick that reaches it is followed by another."""
 NOTHING_NEW = dg.SkipReason("the state has no new records")
 
 

@@ -1,4 +1,4 @@
-"""Checks that a failed or canceled run planned but never ran, and their status before that run.
+"""Restoration of the status of checks that a failed or canceled run planned but never ran.
 
 Dagster shows no result of such a check, although the published model did not change.
 """
@@ -22,7 +22,7 @@ from vde_dagster.orchestration.names import Names
 
 LOOK_BACK = timedelta(hours=1)
 MOST_RUNS = 20
-"""Maximum number of runs to examine at once; the next call examines others."""
+"""Maximum number of runs to examine at once; the next call examines further runs."""
 _CHECK_PLANNED = dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED
 _ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
@@ -65,7 +65,7 @@ class EndedRuns:
 
 
 def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> set[dg.AssetCheckKey]:
-    """Return the checks that one of the ended runs planned last, but did not evaluate."""
+    """Return the checks that an ended run was the last to plan, and did not evaluate."""
     found: set[dg.AssetCheckKey] = set()
     for run_id in run_ids:
         planned = {
@@ -84,7 +84,7 @@ def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> se
 
 
 def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
-    """Write the published models' status of some checks again."""
+    """Report the published models' status of some checks again."""
     reporter = Reporter(context.workspace, context.instance)
     assets = {key.asset_key for key in keys}
     for name in context.catalog.live.models:

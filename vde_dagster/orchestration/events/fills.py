@@ -244,7 +244,7 @@ def _touched(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed; a single one with its figures."""
+    """Return the partitions that a fill wrote or completed; a single partition has figures."""
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
         Filled(partition, covered, fill)
@@ -313,7 +313,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a fill's events of one model, except where Dagster has them or later events."""
+    """Yield a fill's events of one model, unless Dagster has these or later events."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

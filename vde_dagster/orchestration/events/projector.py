@@ -54,7 +54,7 @@ _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
 
 
 def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
-    """Group records to project together: consecutive fills by plan and table, others alone.
+    """Group records for one projection: consecutive fills by plan and table, others alone.
 
     Models that are filled in parallel write their records alternately. Their fills are grouped, so
     that the events of each model are written in few transactions.

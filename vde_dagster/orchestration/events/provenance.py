@@ -89,7 +89,7 @@ class ProjectionContext:
 def input_tags(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
 ) -> dict[str, str]:
-    """Return the tags for the inputs of a model's event, including inputs behind views.
+    """Return the tags for the inputs of a model's event, including tables behind views.
 
     Args:
         pointer: The event log's newest record before the model ran.

@@ -63,7 +63,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Confirm a version against the parents that its environment combines it with from now on.
+    """Confirm a version for the parents with which its environment now combines it.
 
     The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
     events of the new parents do not count as changes.

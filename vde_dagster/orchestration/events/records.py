@@ -144,7 +144,7 @@ class Reporter:
         return bool(events)
 
     def write_alone(self, event: AssetEvent) -> None:
-        """Write an event, even if Dagster has an equal one."""
+        """Write an event, even if Dagster already has an equal event."""
         with self.effects.at("dagster.event"):
             self.instance.report_runless_asset_event(without_secrets(event))
 

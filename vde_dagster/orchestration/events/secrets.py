@@ -15,7 +15,7 @@ Event = TypeVar("Event", bound=object)
 
 
 def without_secrets(event: Event) -> Event:
-    """Return an event whose texts have no secrets; it is the same one where there are none.
+    """Return an event with masked secrets, or the same event if it has none.
 
     Keys of assets, partitions and names of checks stay as they are.
     """
@@ -41,7 +41,7 @@ def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _masked(value: Any) -> Any:
-    """Return a value without secrets in its texts, nested ones included."""
+    """Return a value with masked secrets in its texts, including nested texts."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dg.AssetKey):

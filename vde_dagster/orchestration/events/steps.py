@@ -31,8 +31,8 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 def guarded_step(function: Step) -> Step:
     """Return the function of a step with masked events, results and errors.
 
-    Every op, asset and check of the project and of its plug-ins has one: Dagster stores what a step
-    yields, returns and raises, and shows it to everybody.
+    Every op, asset and check of the project and of its plug-ins is guarded, because Dagster stores
+    and shows everything that a step yields, returns and raises.
     """
 
     @wraps(function)

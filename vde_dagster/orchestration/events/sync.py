@@ -1,4 +1,4 @@
-"""Comparison of Dagster with the state to write missing events: `vde sync`, and a first tick."""
+"""Comparison of Dagster with the state, which writes missing events: for `vde sync`."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def _unit_tests(context: ProjectionContext) -> Iterator[Projected]:
 
 
 def _version(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
-    """Yield a version of an environment, unless a run that works publishes it."""
+    """Yield a version of an environment, unless a running run is publishing it."""
     yield NewPartition(context.names.environments, name)
     environment = context.store.versions.at(name, number)
     busy = busy_plans(context.instance, context.store)

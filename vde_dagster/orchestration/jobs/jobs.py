@@ -251,7 +251,7 @@ def auto_apply(work: Work, config: AutoApplyConfig) -> Iterator[Any]:
 
 
 def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
-    """Apply a plan in this step, with the event that approves it in `vde/apply`."""
+    """Apply a plan in this step, and yield the event of its approval."""
     if not plan.is_empty:
         run = work.context.run
         work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})

@@ -1,4 +1,4 @@
-"""Sensors: one plans changed files, the other converts outbox records to Dagster's events.
+"""Sensors: one plans changed files, another converts outbox records to Dagster's events.
 
 Two projects with the same prefix in two locations would write to the same pages of `vde/plan`, and
 each would delete the other's plans. No location sees another location's definitions, so each

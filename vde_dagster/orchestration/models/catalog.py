@@ -258,8 +258,7 @@ def partition_mapping(
     parent: LiveModel,
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
 ) -> dg.PartitionMapping | None:
-    """Return the mapping from each partition of a child to the partitions of a parent that it
-    reads.
+    """Return the mapping from a child's partitions to the parent's partitions that they read.
 
     Two models with the same dimensions map version to version (and time to time). Dagster has no
     mapping of chosen keys between one and two dimensions: for such pairs the mapping lists the

@@ -68,13 +68,15 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of its readers: environments, environments building it, the working copy."""
+        """Labels of the version's readers: environments, environments building it, the working
+        copy.
+        """
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """The environments that refer to it, production first."""
+        """The environments that refer to the version, production first."""
         return tuple(reader for reader in self.readers if reader != WORKING_COPY)
 
 
@@ -175,7 +177,7 @@ class Combination:
         return self.served[name][1] if name in self.served else None
 
     def key(self, name: ModelName) -> str | None:
-        """Return the partition key of a model's version here; None when it has none."""
+        """Return the partition key of a model's version in this combination, or None."""
         return version_key(*self.served[name]) if name in self.served else None
 
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:

@@ -56,7 +56,7 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
 
 @dataclass
 class Recording:
-    """Counter of the partitions that a sync has still to record.
+    """Counter of the partitions that a sync still has to record.
 
     Args:
         consumer: Name of the Dagster instance in the state.

@@ -315,7 +315,7 @@ def _title(plan: Plan, most: int = 3) -> str:
 
 
 def _age(made: datetime, now: datetime) -> str:
-    """Return a plan's creation time and, if it is not new, its age."""
+    """Return a plan's creation time, with its age unless it is new."""
     minutes = int((now - made).total_seconds() // 60)
     text = f"made {made:%Y-%m-%d %H:%M} UTC"
     if minutes < 2:

@@ -68,7 +68,7 @@ def preview(
 def view_preview(
     workspace: Workspace, log: logging.Logger | dg.DagsterLogManager, environment: str
 ) -> Callable[[Snapshot], dict[str, Any]]:
-    """Return a function that reads sample rows of a view that an environment has just published.
+    """Return a function that reads sample rows of a newly published view.
 
     The rows are computed on demand, only by an engine that is already running, within a time limit.
     """

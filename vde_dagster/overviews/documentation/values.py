@@ -34,7 +34,7 @@ class DocumentedColumn:
     Args:
         type: Spark SQL type, if known.
         version: Hash of the definition of its value (hex).
-        description: Its own description, or that of the column that it copies.
+        description: Its own description, or the description of the column that it copies.
         inherited_from: `schema.model.column` that the description comes from; None for its own.
     """
 
@@ -47,15 +47,15 @@ class DocumentedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFlow:
-    """Column of a parent that a model's column, or its rows, depend on.
+    """Dependency of a model's column, or of its rows, on a parent's column.
 
     Args:
         column: The model's column; None if all its rows depend on the parent's column.
         parent: The model or table that is read, as `schema.name`.
-        source: Its column; `*` if unknown columns of it are read.
-        how: `identity`, `transformation` or `aggregation` for inputs of a value;
-            `conditional`, `join`, `filter`, `group`, `sort`, `window` for conditions on it;
-            `python` and `unknown` if the dependency cannot be analyzed.
+        source: The parent's column; `*` if unknown columns are read.
+        how: `identity`, `transformation` or `aggregation` for inputs of a value; `conditional`,
+            `join`, `filter`, `group`, `sort`, `window` for conditions on it; `python` and `unknown`
+            if the dependency cannot be analyzed.
     """
 
     column: str | None
@@ -152,7 +152,7 @@ class FillCost:
 
     Args:
         at: Time of its record (UTC).
-        skipped: Whether nothing was computed, because none of its inputs had changed.
+        skipped: Whether nothing was computed, because the inputs were unchanged.
         commit: Iceberg snapshot that it created.
         task_seconds: Total time of Spark's tasks.
         bytes_read: Size of the files that the tasks scanned.

@@ -1,4 +1,4 @@
-"""Backlogs: what the tables of a model got and lost since its last fill read them."""
+"""Backlogs: changes of a model's input tables since its last fill read them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TableBacklog:
 
     Args:
         table: The model that owns the table, or the name of an external table.
-        commits: Commits that may have changed rows; None where not all of them are kept, or the
-            table was replaced since it was read.
+        commits: Commits that may have changed rows; None if some commits are not kept, or the table
+            was replaced since it was read.
         added: Rows that these commits wrote, copied rows included; None where unknown.
         removed: Rows that these commits removed, copied rows included; None where unknown.
         filled_first: Whether the plan fills the table before it is read.
@@ -34,7 +34,7 @@ class Backlog:
     """Changes of a model's inputs that its next fill processes.
 
     Args:
-        since: When its last fill, or its last check without new data, was recorded (UTC).
+        since: Time (UTC) of the record of its last fill, or of its last check without new data.
         tables: The tables that have changed since, or that the plan fills first.
         why_all: Why the fill computes all rows; empty where, by the state at planning time, it
             computes changed keys only.

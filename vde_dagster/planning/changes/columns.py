@@ -18,7 +18,7 @@ class ViewColumn:
 
     Args:
         version: Hash of the expression that computes its value.
-        place: The physical column that holds it; None where the model has no table.
+        place: The physical column with its values; None if the model has no table.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the later version and the earlier column it continues; None where it is new."""
+    """A column of the later version and the earlier column that it continues, if any."""
 
     after: ViewColumn
     before: ViewColumn | None
@@ -37,11 +37,11 @@ class ColumnPair:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvent:
-    """A change of columns, which a copy of the rows makes before it applies changes of rows.
+    """A change of columns, which a copy of the rows makes before it applies row changes.
 
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).
-        column: The column's name, in the later version where it has one.
+        column: The column's name in the later version, or else in the earlier version.
         was: Its name, or for `retyped` its type, in the earlier version.
         becomes: Its type in the later version.
     """
@@ -64,11 +64,11 @@ class ColumnEvent:
 def pair_columns(
     before: Sequence[ViewColumn], after: Sequence[ViewColumn], *, same_table: bool = False
 ) -> tuple[ColumnPair, ...]:
-    """Match each column of the later version to the column of the earlier version it continues.
+    """Match each column of the later version to the earlier column that it continues.
 
-    A column of the same name and meaning comes first; then one of the same meaning, which was
-    renamed; then one of the same name, whose values are compared unchanged. A column whose type
-    does not widen into the new type is never matched: its values might not be convertible.
+    A column of the same name and meaning is preferred; then a renamed column of the same meaning;
+    then a column of the same name, whose values are compared as they are. A column whose type does
+    not widen into the new type is never matched: its values might not be convertible.
 
     With `same_table`, one physical table serves both versions, and columns of the same place have
     the same meaning.
@@ -105,7 +105,7 @@ def pair_columns(
 
 
 _ANY_OF_ITS_KIND = frozenset({"int", "integer", "string", "timestamp", "timestamp_ntz"})
-"""Types that hold every value of those that Iceberg keeps as one with them."""
+"""Types that hold every value of the types that Iceberg stores in the same way."""
 
 
 def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:

@@ -18,8 +18,8 @@ class Leg:
     """Consecutive commits of a table, whose changes count forwards or backwards.
 
     Args:
-        since: The Iceberg snapshot before the first of them; None for the empty table.
-        until: The Iceberg snapshot of the last.
+        since: The Iceberg snapshot before the first commit; None for the empty table.
+        until: The Iceberg snapshot of the last commit.
     """
 
     since: int | None
@@ -29,7 +29,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class ByLineage:
-    """Comparison by row lineage: rows written since `older`, and rows these replaced or removed.
+    """Comparison by row lineage: rows written since `older`, and the rows that they replaced.
 
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
@@ -127,7 +127,7 @@ class Step:
     Args:
         ordinal: Counts the steps from 0.
         commit: The Iceberg snapshot that the later version pins; None without a table.
-        publication_id: Its publication; None where that is forgotten.
+        publication_id: Its publication; None if its record was removed.
     """
 
     ordinal: int
@@ -153,15 +153,15 @@ class Step:
 
 _LOG = re.compile(r"`changes`( WITH \(`(?:start|end)-snapshot-id` = [^)]*\))", re.IGNORECASE)
 LOGS = 1 << len("changes")
-"""How many of Iceberg's logs of changes one query can read."""
+"""Maximum number of Iceberg changelogs that one query can read."""
 
 
 def spelled_apart(query: str, used: set[int] | None = None) -> str:
     """Give each changelog table that a query reads a different capitalization.
 
-    Spark before SPARK-58330 resolves a table that is named twice only once, with the options of its
-    first occurrence: the second changelog would return the first one's commits. Iceberg ignores
-    case.
+    If a query names a table twice, Spark before SPARK-58330 uses the options of the first
+    occurrence for both, so the second changelog would return the first one's commits. Iceberg
+    ignores case.
 
     Args:
         used: Numbers of spellings already in use; this query's spellings are added.
@@ -200,7 +200,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Weigh all rows of two versions; None stands for a version without a view."""
+    """Weigh all rows of two versions; None represents a version without a view."""
     parts = []
     if before is not None:
         listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))
@@ -270,8 +270,8 @@ def changes_query(
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        key: Names of columns that tell rows apart, or none: rows of one key that alone went and
-            alone came are images of one row.
+        key: Names of columns that identify rows, or none: a single removed row and a single added
+            row of one key are images of one row.
     """
     names = [f"c{i}" for i in range(len(columns))]
     net = net_rows(weighed, columns)
@@ -315,7 +315,7 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
 
 
 def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
-    """Write the query that returns no change, or one `resync` mark: read the whole view again."""
+    """Write the query that returns no change, or one `resync` mark: the copy must be replaced."""
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
     return (
         f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
@@ -323,7 +323,7 @@ def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = Fals
 
 
 def _before(pair: ColumnPair) -> str:
-    """Write the value that a column of the later version has of the earlier one."""
+    """Write the earlier version's value of a column of the later version."""
     old = pair.before
     return _cast(quote(old.name) if old else "NULL", old.type if old else None, pair.after.type)
 
@@ -348,10 +348,10 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
 
 @dataclass(frozen=True, slots=True)
 class ColumnsOfSteps:
-    """The columns of a view from step to step.
+    """Columns of a view by step.
 
     Args:
-        first: The columns before the first step; empty where there was no view.
+        first: The columns before the first step; empty without a view.
         pairs: For each step its columns, each with the column before the step that it continues.
     """
 
@@ -364,7 +364,8 @@ class ColumnsOfSteps:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns, each paired with the column of a step (from 1) it continues.
+        """Return the last columns, each paired with the column of a step (from 1) that it
+        continues.
 
         Columns dropped after the step are left out, and columns added after it are paired with
         None: a copy of the view has dropped the former and holds NULL in the latter.
@@ -392,7 +393,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the key of a step under the last columns' names; None where they lack a part."""
+    """Return the key of a step under the last columns' names; None if a key column is missing."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 
@@ -432,11 +433,10 @@ def view_query(
 
 
 def grouped_by(value: str, type_: str) -> str:
-    """Write the grouping expression of a value; the value itself where that does.
+    """Write the grouping expression of a value, which is the value itself if Spark can group by it.
 
-    It does not for a map: Spark 4.1 sorts maps to group by them, and takes NULL for 0, false or
-    1970-01-01 while it does (of Iceberg's own arrays it fails). Nor for a variant, which cannot be
-    grouped by at all.
+    Maps need another expression: Spark 4.1 sorts maps to group by them, and then treats NULL like
+    0, false or 1970-01-01 (for Iceberg's own arrays it fails). Variants cannot be grouped by.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')
@@ -483,7 +483,7 @@ def _form(value: str, type_: str, depth: int) -> str:
 
 
 def _parts(inner: str) -> Iterator[str]:
-    """Split what is between angle brackets at its own commas."""
+    """Split the text between angle brackets at its outermost commas."""
     depth, begun = 0, 0
     for piece in _PIECE.finditer(inner):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(piece[0], 0)

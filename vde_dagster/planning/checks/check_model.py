@@ -51,7 +51,7 @@ _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
 
 
 def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Ask Spark's grammar about the queries of a model and of its audits, as Spark gets them."""
+    """Check the queries of a model and of its audits with Spark's grammar, as rendered."""
     model = known.model
     if model.query is not None:
         sent, refusal = _refusal(model.query)
@@ -69,7 +69,7 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    """Return a query as it is sent to Spark, and the place where Spark's grammar rejects it."""
+    """Return a query as rendered for Spark, and the place where Spark's grammar rejects it."""
     sent = without_qualify(substitute_time_variables(query, _VALUES))
     return sent, refusal_by_spark(sent)
 
@@ -98,7 +98,7 @@ _OF_A_FILL = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
-"""Where an interval begins, if it is no argument of a call."""
+"""Start of an interval where it is not an argument of a call."""
 _PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
 _LASTING = {
     **dict.fromkeys(("year", "years"), IntervalUnit.YEAR),
@@ -174,8 +174,8 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find a model that replaces whole partitions with the rows of shorter intervals.
 
-    A query that reads more than its interval is correct, as `@start_date` is the whole day of an
-    hour; so may be one that computes its range (`date_trunc('MM', @start_date)`).
+    A query that reads more than its interval is correct: `@start_date` is the whole day of an hour.
+    So may be a query that computes its range (`date_trunc('MM', @start_date)`).
     """
     model = known.model
     if model.query is None or not model.kind.by_partitions:
@@ -205,7 +205,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
 
 
 def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
-    """Return the length of a partition in time; None where it may not be one of time."""
+    """Return the length of a partition in time; None if the partition may not be by time."""
     match = _PARTITION.match(text)
     transform, column = (match[1] or "", match[2]) if match else ("", "")
     if transform.lower() in _LASTING:
@@ -412,7 +412,7 @@ _COUNTING = frozenset(
         *("date_add", "date_sub", "dateadd", "add_months", "timestampadd"),
     )
 )
-"""Functions of which another call makes another value; COALESCE or GREATEST choose one."""
+"""Functions whose results depend on accumulated values, unlike COALESCE or GREATEST."""
 _ASKING = frozenset({"if", "iff", "nvl2"})
 """Functions whose first argument chooses a value."""
 

@@ -27,8 +27,7 @@ class Known:
     """A model with the results of analyzing its query.
 
     Args:
-        columns: Its output columns, including columns that its kind adds; None where not all are
-            known.
+        columns: Its output columns, including columns that its kind adds; None if some are unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
         audited: Available snapshots of models that only its audits read.
         inputs: How its fills read each parent.
@@ -45,7 +44,7 @@ class Known:
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})
-"""Words and signs of comparisons; of those of two characters, the one beside a text."""
+"""Words and operators of comparisons; of a two-character operator, the character next to a text."""
 _SETTING = "spark.sql.ansi.doubleQuotedIdentifiers"
 _AS_NAMES = re.compile(re.escape(_SETTING) + r"`?\s*=\s*true", re.IGNORECASE)
 NAMES = ("unnamed", "repeated")
@@ -67,8 +66,8 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find compared texts in double quotes, which quote names in most engines.
 
-    Where a Spark setting makes double quotes quote names, each use is refused: the analysis reads
-    them as texts.
+    If a Spark setting makes double quotes quote names, every use is refused, because the analysis
+    reads it as a text.
     """
     model = known.model
     if model.query is None or '"' not in model.query:
@@ -115,7 +114,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:
-    """Find words in a model's header, each behind the one before; the last that is there."""
+    """Find words in a model's header, each after the previous one; return the last one found."""
     if model.python is not None:
         return model.location
     header = _header(model.source, model.location.line or 1)
@@ -203,9 +202,9 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
 
 
 def kind_in_header(model: Model) -> type[Kind] | None:
-    """Return the kind named in a model's file; None where a decorator computes it.
+    """Return the kind named in a model's file; None if a decorator computes it.
 
-    It differs from the model's own kind where a kind expanded one model into several.
+    It differs from the model's own kind if a kind expanded one model into several.
     """
     if _is_python(model):
         value = _in_decorators(model.source, model.location.line or 1).get("kind")
@@ -255,7 +254,7 @@ def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
 
 
 def _in_decorators(text: str, line: int) -> Mapping[str, ast.expr]:
-    """Return what the decorator of a function gives by name."""
+    """Return the keyword arguments of a function's decorator."""
     try:
         tree = ast.parse(text)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Names in a model's file of columns and tables that do not exist, or of what does nothing."""
+"""Names of missing columns and tables in a model's file, and properties without effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vde_dagster.semantics.versions.version import OTHER_COLUMNS
 from vde_dagster.sql.expressions import TRANSFORMS
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
-"""A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
+"""A column, or a column in a partition transform: `day`, `days(ts)`, `bucket(4, id)`."""
 
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
@@ -99,7 +99,7 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def undeclared(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a Python model that does not say which columns its table has."""
+    """Find a Python model that does not declare the columns of its table."""
     model = known.model
     if model.python is not None and model.kind.owns_table and not model.columns:
         yield Problem(
@@ -216,13 +216,13 @@ _FILES = frozenset(
 )
 """Formats of files that Spark reads by their path, as in parquet.`/path`; in lower case."""
 _NO_NAMESPACE = "default"
-"""The namespace of names without one, unless the settings name another."""
+"""The namespace of names without a namespace, unless the settings name another."""
 
 
 def absent_tables(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Report tables that are read and absent; of undeclared ones, which of ours may be meant."""
+    """Report missing tables that are read; for undeclared tables, suggest similar models."""
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         is_declared = bool(models[name].source)

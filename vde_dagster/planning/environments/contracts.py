@@ -22,7 +22,7 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 from vde_dagster.sql.other_dialects import SPARKS
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
-"""(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
+"""(column, Spark SQL type) of VIEW models by snapshot id, as Spark analyzed them."""
 
 _SAME = {
     **dict.fromkeys(("TINYINT", "BYTE", "SMALLINT", "SHORT", "INTEGER"), "INT"),
@@ -33,7 +33,7 @@ _SAME = {
     "TIMESTAMP_LTZ": "TIMESTAMP",
     "BOOL": "BOOLEAN",
 }
-"""Types that Iceberg keeps as another one, and other names of one type."""
+"""Types that Iceberg stores as another type, and synonyms of types."""
 _UNSAID = frozenset({"VOID", "NULL", "UNKNOWN"})
 _WIDER = frozenset({("INT", "BIGINT"), ("FLOAT", "DOUBLE")})
 _WORD = re.compile(r"[A-Z_]\w*\b(?!:)")
@@ -41,11 +41,11 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 class Reader(NamedTuple):
-    """A model that reads what breaks.
+    """A model that reads a broken column or model.
 
     Args:
-        columns: Its columns that are made of it; none where it decides the rows, or where that is
-            not known.
+        columns: Its columns that depend on the break; none if the break decides the rows, or if
+            this is unknown.
     """
 
     model: ModelName
@@ -57,7 +57,7 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContractBreak:
-    """A column, or a whole model, that a plan changes or removes for readers of an environment.
+    """A column, or a whole model, that a plan changes or removes for readers.
 
     Args:
         column: None when the environment no longer shows the model.
@@ -119,7 +119,7 @@ class ContractBreak:
 
 
 class Shown(NamedTuple):
-    """A model as an environment shows it, or will, with the table that serves it."""
+    """A model in an environment before or after a plan, with the table that serves it."""
 
     snapshot: Snapshot
     table: PhysicalTable | None
@@ -128,7 +128,7 @@ class Shown(NamedTuple):
 def contract_breaks(
     old: Shown, new: Shown | None, view_types: ViewTypes, among: Collection[Snapshot]
 ) -> tuple[ContractBreak, ...]:
-    """Compare the columns that a model shows with those that it will show.
+    """Compare a model's published columns with those after a plan.
 
     Unknown parts are not compared: a type that only Spark can determine, or the columns of a star
     in a view that the analysis does not understand.
@@ -167,10 +167,10 @@ def contract_breaks(
 def unknown_columns_read(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
-    """Yield the columns that metrics, syncs and exposures read and that models do not have.
+    """Yield columns that metrics, syncs and exposures read and that their models lack.
 
-    A metric or a sync cannot work without them. An exposure that names such a column is a warning:
-    a plan that removes a column says which dashboards read it.
+    A metric or a sync cannot work without them. For an exposure this is a warning: a plan that
+    removes a column lists the dashboards that read it.
     """
     reported: set[tuple[ModelName, str]] = set()
     for reader in readers:
@@ -228,7 +228,7 @@ def _operators(
 
 
 def same_type(one: str, other: str) -> bool:
-    """Return whether Iceberg keeps two types as one."""
+    """Return whether Iceberg stores two types as one."""
     return _plain(one) == _plain(other)
 
 
@@ -256,10 +256,10 @@ def widens_in_place(was: str, becomes: str) -> bool:
 
 
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the Spark SQL types of the columns that are shown, as far as they are known.
+    """Return the Spark SQL types of published columns, as far as they are known.
 
-    A table's are those that were written; a view's those that Spark analysed when it was
-    published; of what was not built yet, those that follow from the query.
+    For a table these are the written types, for a published view the types from Spark's analysis,
+    otherwise the types derived from the query.
     """
     snapshot, table = shown
     analysed = view_types.get(snapshot.id)
@@ -283,9 +283,9 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Return whether a snapshot names all columns that it will show.
+    """Return whether a snapshot lists all columns that its view will have.
 
-    A table's view shows the columns that the snapshot names, and no other.
+    A view of a table has exactly the snapshot's columns.
     """
     if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
         return True
@@ -317,7 +317,7 @@ def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> 
 
 
 def _plain(type_: str) -> str:
-    """Return a type as Iceberg stores it, so that two spellings of a type are equal."""
+    """Return a type as Iceberg stores it, so that synonyms are equal."""
     text = re.sub(r"\s+", "", type_.upper())
     text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
     text = _WORD.sub(lambda word: _SAME.get(word.group(), word.group()), text)

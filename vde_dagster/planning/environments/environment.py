@@ -24,11 +24,13 @@ def production_first(name: str) -> tuple[bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """Names of an environment's views: `db.model` in production, else with its name.
+    """Names of an environment's views: `db.model` in production, otherwise with the environment's
+    name.
 
     Args:
-        suffix: Which part of a view's name ends with the environment's; not in production.
-        mode: Whether production has tables where its models have some.
+        suffix: The part of a view's name that ends with the environment's name, except in
+            production.
+        mode: Whether production has tables in place of the views of models with tables.
     """
 
     environment: str
@@ -98,7 +100,7 @@ class Entry:
 
     Args:
         table_id: The physical table that serves it; None for views and external tables.
-        held: The state of the table that is shown; None for the table as it is.
+        held: The held state of the table; None for its current state.
     """
 
     name: ModelName
@@ -143,7 +145,7 @@ class Environment:
 
     @property
     def tables(self) -> frozenset[str]:
-        """The ids of the tables that it shows."""
+        """Ids of the environment's tables."""
         entries = self.entries.values()
         return frozenset(entry.table_id for entry in entries if entry.table_id)
 
@@ -190,7 +192,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
 
 
 def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error about a plan whose environment was published since."""
+    """Return the error for a plan whose environment was published since."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(
@@ -201,7 +203,7 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of the tables that only production may write, as it reads them."""
+    """Return the ids of tables that production reads, and that only production may write."""
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 
@@ -210,7 +212,7 @@ _SEPARATORS = re.compile(r"[-_/.#+]*[-/.#+][-_/.#+]*")
 
 
 def branch_name(text: str) -> str:
-    """Return a text that only branches are named by, with `-`, `/`, `.`, `#` or `+`; else ''."""
+    """Return a text that can only name a branch (with `-`, `/`, `.`, `#` or `+`), or ""."""
     found = text.strip()
     known = re.fullmatch(r"[A-Za-z0-9_/.#+-]+", found) and _SEPARATORS.search(found)
     return found if known else ""

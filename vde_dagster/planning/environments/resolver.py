@@ -104,9 +104,9 @@ class Resolver:
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
-        """Return the resolver for a definition that reads the very table that it fills.
+        """Return the resolver for a definition that reads the table that it fills.
 
-        A table that is not there yet has no rows.
+        A table that does not exist yet has no rows.
         """
         stand_ins = dict(self.stand_ins)
         if not table.created:
@@ -139,7 +139,7 @@ class Resolver:
 
 
 def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
-    """Bind a state of a table, and no column that it got later."""
+    """Bind a state of a table, without columns that the table got later."""
     # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
     columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
     table = replace(table, columns=columns, preview=None)
@@ -149,7 +149,8 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map a snapshot's output columns to a table's physical columns, by version.
 
-    A column that has its own name in the table keeps it; another of the same version serves else.
+    A physical column of the same name is preferred; otherwise another one of the same version is
+    used.
     """
     named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
@@ -165,10 +166,10 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Return which output of a definition fills each physical column, by version.
+    """Return the output of a definition that fills each physical column, by version.
 
     Outputs of equal versions hold equal values, so one may fill several columns, and another may
-    fill none. A column that the kind names (time column, key) is always among those that do.
+    fill none. Columns that the kind names (time column, key) always fill one.
 
     Args:
         snapshot: The definition; it makes every column of the table.
@@ -239,10 +240,10 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
 
 
 Columns = tuple[str, ...] | None
-"""Physical columns, sorted; None for all of them."""
+"""Physical columns, sorted; None for all columns."""
 
 Outputs = frozenset[str] | None
-"""Columns that a query returns, in lower case; None for all of them."""
+"""Columns that a query returns, in lower case; None for all columns."""
 
 _Asked = tuple[str, Outputs]
 

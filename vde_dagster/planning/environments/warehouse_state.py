@@ -1,7 +1,7 @@
 """The state of the warehouse for the planner, with definitions hashed again after an upgrade.
 
-Hashes are compared only with hashes of the same canonicaliser. A model whose definition is the
-same gets the same new hashes on both sides, and so keeps its table.
+Hashes are compared only with hashes of the same canonicalizer. An unchanged model gets the same new
+hashes on both sides, and therefore keeps its table.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class WarehouseState:
         return tables if environment == PRODUCTION else tables | self.guarded
 
     def without(self, unreadable: Set[str]) -> WarehouseState:
-        """Return the state without the entries of some snapshots, which cannot be read."""
+        """Return the state without the entries of some unreadable snapshots."""
 
         def lost(environment: Environment | None) -> dict[ModelName, Entry]:
             entries = environment.entries if environment is not None else {}
@@ -100,7 +100,7 @@ class WarehouseState:
         )
 
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-        """Replace definitions of a target by published ones that mean the same.
+        """Replace definitions of a target by published definitions with the same meaning.
 
         The environment's own entry comes before production's.
         """
@@ -145,13 +145,13 @@ class WarehouseState:
 
 Revise = Callable[[Snapshot], Snapshot]
 Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, Snapshot]]
-"""Makes the snapshots of a set of definitions with today's canonicaliser."""
+"""Makes the snapshots of a set of definitions with today's canonicalizer."""
 
 
 def rehash(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash what the environments show again, where another canonicaliser hashed it.
+    """Hash environments' definitions again that another canonicalizer has hashed.
 
     Returns:
         The state in today's hashes (its snapshots under their stored ids), and the tables whose

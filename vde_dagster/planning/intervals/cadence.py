@@ -60,7 +60,7 @@ class IntervalUnit(Enum):
         return boundary + _STEPS[self] * steps
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
-        """Shrink every range to whole units, dropping what holds none."""
+        """Shrink every range to whole units, and drop ranges without a whole unit."""
         ranges = ((self.ceil(r.start), self.floor(r.end)) for r in intervals)
         return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
 
@@ -69,7 +69,7 @@ class IntervalUnit(Enum):
         return IntervalSet.of(Interval(self.floor(r.start), self.ceil(r.end)) for r in intervals)
 
     def count(self, interval: Interval) -> int:
-        """Count the units of an interval, parts of them at its ends too."""
+        """Count the units of an interval, including partial units at its ends."""
         start, end = self.floor(interval.start), self.ceil(interval.end)
         if months := _MONTHS.get(self):
             return ((end.year - start.year) * 12 + end.month - start.month) // months
@@ -120,17 +120,17 @@ class Cadence:
         """Return the exclusive end of the intervals that are complete and due at an instant (UTC).
 
         Args:
-            ignore_cron: Whether what is complete is due at once.
+            ignore_cron: Whether complete intervals are due at once.
         """
         return self.unit.floor(now if ignore_cron else self.last_tick(now))
 
     def filled_until(
         self, now: datetime, *, ignore_cron: bool = False, filled: IntervalSet = _NOTHING
     ) -> datetime:
-        """Return the exclusive end of what is to be filled at an instant, parts of units too.
+        """Return the exclusive end of the range to fill at an instant, including partial units.
 
         Args:
-            filled: Filled ranges of the table (UTC); with `until_now` it is due once a tick has
+            filled: Filled ranges of the table (UTC); with `until_now` more is due once a tick has
                 passed since their end.
         """
         if not self.partials:
@@ -146,7 +146,7 @@ class Cadence:
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
         """Return the wanted ranges whose units are completely filled (UTC).
 
-        Of a unit that is wanted only in part, such as the unit in progress, this part counts.
+        For a unit that is wanted only in part, such as the current unit, this part must be filled.
         """
         unit, found = self.unit, []
         for asked in wanted:

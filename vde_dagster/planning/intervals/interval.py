@@ -43,7 +43,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The interval for people, its end as they say it."""
+        """The interval as text for people; its end is inclusive."""
         return range_text(self.start, self.end)
 
     @classmethod
@@ -85,7 +85,7 @@ class IntervalSet:
 
     @classmethod
     def union(cls, sets: Iterable[IntervalSet]) -> IntervalSet:
-        """Return the instants that are in any of some sets."""
+        """Return the union of some sets."""
         return reduce(or_, sets, cls())
 
     @property

@@ -1,6 +1,6 @@
 """Time columns: the rows of an interval, as a Spark condition.
 
-The condition is also what Iceberg overwrites by, so it only compares a column with literals.
+Iceberg overwrites rows by the same condition, so it only compares a column with literals.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TimeColumn:
-    """The column that says which interval a row belongs to.
+    """The column that assigns each row to an interval.
 
     Args:
         type: Its Spark SQL type.
-        format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for
-            numbers. Dates and timestamps need none.
-        partials: Whether intervals may end before their unit does. A column that tells no time
-            within the unit's last day then has the rows of all of it: they are what is there yet.
+        format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
+            Dates and timestamps need none.
+        partials: Whether intervals may end before their unit does. A column without a time of day
+            then has all rows of the unit's last day so far.
     """
 
     name: str

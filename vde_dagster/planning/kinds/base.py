@@ -34,7 +34,7 @@ class Meaning:
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash what decides which rows a table has, as its readers see them.
+        """Hash the properties that decide a table's rows, as readers see them.
 
         Raises:
             ProjectError: The kind names a column that the query does not have.
@@ -42,11 +42,13 @@ class Meaning:
         return version.rows
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash everything that decides a table's rows: what `rows` says, and how it is filled."""
+        """Hash everything that decides a table's rows: the hash of `rows`, and how it is filled."""
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the kind's properties that change no data: shown ones, and those that cut work."""
+        """Return the kind's properties that change no data, for display and for the division of
+        work.
+        """
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
@@ -66,7 +68,7 @@ class Meaning:
         return ()
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the most intervals that one job fills, or None for as many as are missing."""
+        """Return the maximum number of intervals per job, or None without a limit."""
         return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
@@ -74,7 +76,9 @@ class Meaning:
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:
-        """Return how many jobs may fill it in parallel: one if it reads its own rows."""
+        """Return the number of jobs that may fill a table in parallel: one if it reads its own
+        rows.
+        """
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -113,11 +117,11 @@ class Meaning:
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
-        """Return the query of those rows that audits look at after a fill.
+        """Return the query of the rows that audits check after a fill.
 
         Args:
             rows: The query that returns all of the model's rows.
-            time_type: Spark SQL type of the column that tells intervals apart, if there is one.
+            time_type: Spark SQL type of the column that assigns rows to intervals, if there is one.
         """
         return rows
 

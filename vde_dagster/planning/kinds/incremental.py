@@ -28,7 +28,7 @@ class IncrementalMeaning(Meaning):
     """
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows and how many earlier intervals each new one fills again."""
+        """Hash the rows, and the number of earlier intervals that each new interval fills again."""
         kind = model.kind
         return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
@@ -44,7 +44,7 @@ class IncrementalMeaning(Meaning):
 
 
 class TimeRangeMeaning(IncrementalMeaning):
-    """Each interval's rows replace those that were there."""
+    """Each interval's rows replace the interval's earlier rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the time column: rows outside of the filled intervals are never written."""
@@ -53,7 +53,9 @@ class TimeRangeMeaning(IncrementalMeaning):
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that tell the pieces apart: those with the time column."""
+        """Return the query's keys that include the time column: only these stay unique across
+        intervals.
+        """
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
@@ -69,7 +71,9 @@ class TimeRangeMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return no more than one condition can list, where the column's text does not sort."""
+        """Return the number of intervals that one condition can list, for text that does not sort
+        by time.
+        """
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)
@@ -80,7 +84,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return the number of a format's values in an interval; None where none are listed."""
+    """Return the number of a format's values in an interval; None if they are not listed."""
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -91,7 +95,7 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
 
 
 class PartitionMeaning(IncrementalMeaning):
-    """Rules of kinds whose fills replace every partition that they return rows for."""
+    """Rules of kinds whose fills replace every partition of the returned rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the partitioning of the table."""
@@ -119,7 +123,7 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("appended", version.rows)
 
     def fill(self, model: Model, rows: str) -> str:
-        """Add the unit of time: a unit that was filled by smaller ones would be filled again."""
+        """Add the unit of time to the hash: rows of smaller units would be filled again."""
         filled = super().fill(model, rows)
         return digest("fill", filled, Cadence.of(model).unit.name)
 

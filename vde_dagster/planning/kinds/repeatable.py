@@ -1,4 +1,4 @@
-"""Repeatable models: the same rows of the same tables, whenever they are computed."""
+"""Repeatable models: the same tables give the same rows, whenever they are computed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _SPECIAL_INSTANT = re.compile(
     r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE | re.ASCII
 )
-"""Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
+"""Texts, optionally with a time zone, that Spark reads as the present in place of a date."""
 DATES_OF_TEXTS = "dates of texts"
-"""What a query reads that may write such a text itself."""
+"""Result of `reads_clock` for a query that may create such a text itself."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
 _TO_INSTANTS = frozenset(
     (
@@ -65,7 +65,7 @@ def why_not_repeatable(
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why the same tables give other rows of a model another time, or None."""
+    """Return why a model may return other rows for the same tables, or None."""
     seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:
@@ -95,7 +95,7 @@ def why_not_repeatable(
 
 @lru_cache(maxsize=4096)
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
-    """Return the first word with which a query reads the time or its user; None without any.
+    """Return the first word of a query that reads the time or the user; None if there is none.
 
     In doubt the word counts: a column named like a function without brackets (`user`), for example.
 
@@ -121,7 +121,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _present_texts(query: str) -> tuple[str, ...]:
-    """Return the literals of a query that Spark reads as the present where it wants a date."""
+    """Return the literals of a query that Spark would read as the present in place of a date."""
     tokens = Token.split(query)
     literals = (
         _literal_at(tokens, index)
@@ -148,7 +148,7 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
-    """Return whether a query converts to dates, or has letters of a word for the present in a text.
+    """Return whether a query converts to dates, or has the letters of a word for the present.
 
     Only such a query is parsed.
     """
@@ -219,7 +219,7 @@ _MAKES_TEXT = frozenset(
 _COMPOSED = re.compile(
     rf"::|\|\||\b(?:{'|'.join(sorted(_MAKES_TEXT | _TO_INSTANTS))})\b", re.IGNORECASE
 )
-"""Words without which a query puts no texts together, nor makes dates of them."""
+"""Words without which a query neither concatenates texts nor converts them to dates."""
 
 
 def _is_composed(node: exp.Expr) -> bool:
@@ -236,7 +236,7 @@ def _is_composed(node: exp.Expr) -> bool:
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether a text is used for more than as a text: Spark may read it as a date."""
+    """Return whether a text is used other than as a text: Spark may read it as a date."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

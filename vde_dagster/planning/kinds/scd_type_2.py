@@ -66,10 +66,10 @@ class ScdMeaning(Meaning):
         return [] if model.kind.disable_restatement else ["restatable"]
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with either end of a version, and what blocking audits check.
+        """Return the key with either end of a version, and keys that blocking audits check.
 
-        No version lasts no time, so no two of a key begin or end together, except with `as_dbt`.
-        Audits look at the whole table after every fill.
+        Every version has a duration, so no two versions of a key begin or end together, except with
+        `as_dbt`. Audits look at the whole table after every fill.
         """
         kind = ScdType2.from_model(model)
         if kind.as_dbt:
@@ -92,7 +92,7 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the rows and which end it is: its name takes no part."""
+        """Hash the rows and the end (first or last) that the column holds, without its name."""
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)

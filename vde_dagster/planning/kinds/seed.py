@@ -10,7 +10,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class SeedMeaning(WholeMeaning):
-    """Rows of a file: its hashes are the version, and once loaded they stay."""
+    """Rows of a file: hashes of the file are the version, and the rows never change."""
 
     filled_once = True
 

@@ -21,7 +21,7 @@ class WholeMeaning(Meaning):
     replaces_all = True
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys, and those that a blocking audit checks."""
+        """Return the query's keys, and the keys that a blocking audit checks."""
         return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
 
 
@@ -34,7 +34,7 @@ class QueryMeaning(Meaning):
 
 
 class ExternalMeaning(QueryMeaning):
-    """A table that others write: its name and its columns' types are all that is known of it."""
+    """A table of other programs: only its name and its columns' types are known."""
 
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a leaf of the graph."""
@@ -45,19 +45,19 @@ class ExternalMeaning(QueryMeaning):
 
 
 class AuditMeaning(QueryMeaning):
-    """A standalone audit: no model reads it, so that all its properties are metadata."""
+    """A standalone audit: no model reads it, so all its properties are metadata."""
 
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a model without rows."""
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return its metadata: `depends_on`, and the marks that make it new."""
+        """Return the audit's metadata: `depends_on`, and the properties that make it new."""
         return ["standalone", *map(str, model.depends_on), *model.marks]
 
 
 _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
-"""What a query may have: a condition, for instance, would look at some of the rows only."""
+"""Allowed clauses of a query: others, such as a condition, would check only some rows."""
 
 
 def audited_keys(model: Model) -> Iterator[frozenset[str]]:

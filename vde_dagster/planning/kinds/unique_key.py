@@ -20,7 +20,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
     """One row per key, the newest that was merged; or all rows of a key, by a strategy of dbt."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, what decides which of a key's rows is kept, and how rows are merged."""
+        """Add the key, the rule for several rows of one key, and the merge clauses."""
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
@@ -36,8 +36,8 @@ class UniqueKeyMeaning(IncrementalMeaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the columns of the key: rows that share them all share the key.
 
-        Nothing is promised by a strategy of dbt, by a filter that lets an existing key be inserted
-        again, or by a clause that sets a column of the key.
+        There is no key for a strategy of dbt, for a filter with which an existing key may be
+        inserted again, and for a clause that sets a column of the key.
         """
         kind = IncrementalByUniqueKey.from_model(model)
         if kind.strategy:
@@ -99,7 +99,7 @@ def check_steady(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Refuse functions that do not have exactly one value per row in an expression of a kind.
+    """Refuse functions with several values per row in an expression of a kind.
 
     `functions` are the functions that the expression calls, in lower case.
 

@@ -25,10 +25,10 @@ from vde_dagster.planning.tables.table import PhysicalTable
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Models that read each other by name: a version of an environment, or a plan's target.
+    """Models of one version of an environment, or of a plan's target, which read each other.
 
     Args:
-        environment: The environment whose current version it is, if it is one.
+        environment: The environment, if the scope is its current version.
     """
 
     entries: Mapping[ModelName, Entry]
@@ -58,7 +58,7 @@ class Changed:
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return the change with the branches of what it computes again."""
+        """Return the change, including the branches of the tables that it computes again."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
@@ -83,11 +83,11 @@ class Made:
     """Filled ranges that a restatement may outdate.
 
     Args:
-        scopes: All that is shown, can be shown again, or may be applied; of each at least what a
-            change reaches.
-        snapshots: By id, those that scopes and tables name; others are not looked at.
+        scopes: All current, restorable and applicable versions, each with at least the models that
+            a change reaches.
+        snapshots: Snapshots of scopes and tables, by id.
         tables: Every live table, by id.
-        covered: Tables whose inputs some scope knows.
+        covered: Tables whose inputs are in a scope.
     """
 
     scopes: tuple[Scope, ...]
@@ -98,7 +98,7 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return the filled ranges made of changed rows; none that production shows."""
+    """Return the filled ranges computed from changed rows, without production's."""
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -162,9 +162,9 @@ class _Found:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Follow a change into tables that nothing shows, by the names that they read.
+        """Follow a change into tables without an environment, by the names that they read.
 
-        Which version they read is not known any more, so any may have been it.
+        The version that they read is unknown, so all versions count.
         """
         waiting = [
             table
@@ -227,7 +227,7 @@ class _Found:
 
 
 def read_ranges(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
-    """Return the union of the ranges of what a model reads."""
+    """Return the union of the changed ranges of a model's parents."""
     return IntervalSet.union(shown[parent] for parent in snapshot.parents if parent in shown)
 
 
@@ -235,11 +235,11 @@ EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
 class AffectedIntervals(NamedTuple):
-    """The ranges of a table to be filled again after rows that it reads changed.
+    """The ranges of a table to fill again after rows of its inputs changed.
 
     Args:
-        changed: Where its own readers see other rows then (UTC).
-        widened: Why that is more than whole intervals around the change, or "".
+        changed: Ranges (UTC) in which its own readers will see other rows.
+        widened: The reason why these are more than the whole intervals around the change, or "".
     """
 
     intervals: IntervalSet

@@ -37,10 +37,10 @@ def assign_tables(
 ) -> dict[ModelName, PhysicalTable]:
     """Assign a physical table to every snapshot that has data; equal models share a table.
 
-    A table whose missing intervals no definition can fill any more is used only while it has none.
-    Tables computed from a preview are used only in environments that show the preview. No
-    environment shows a table and its preview, or two previews of one table: a publication moves
-    each Iceberg table's pointer once.
+    A table that no definition can fill any more is used only if it has no missing intervals. Tables
+    computed from a preview are used only in environments that show the preview. No environment
+    shows a table and its preview, or two previews of one table: a publication moves each Iceberg
+    table's pointer once.
 
     Raises:
         UsageError: A table that is changed in place no longer exists, or two models would have
@@ -101,7 +101,7 @@ class _Assignment:
     tables: TablesByContent = field(init=False)
     protected: frozenset[str] = field(init=False)
     previews: dict[ModelName, frozenset[str]] = field(default_factory=dict)
-    """The previews that are seen through a model."""
+    """Previews that a model reads, directly or through other models."""
 
     def __post_init__(self) -> None:
         self.tables = TablesByContent(self.state.tables.values())
@@ -178,8 +178,8 @@ class _Assignment:
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Return whether a table holds every row and column value of a snapshot.
 
-    Both have the same fill version then, and the table the snapshot's column versions. A mixed
-    table serves only what extends it.
+    They then have the same fill version, and the table has all of the snapshot's column versions. A
+    table of several definitions serves only snapshots that extend it.
     """
     forward = snapshot.forward
     if table.mixed and (forward is None or forward.table_id != table.id):
@@ -196,9 +196,9 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether the snapshot makes every column of a table, so that it can fill it.
+    """Return whether the snapshot computes every column of a table, so that it can fill the table.
 
-    Of a table that changed in place it makes what it makes; the rest of its rows is NULL.
+    In a table that changed in place, columns that the snapshot lacks are NULL in new rows.
     """
     if not _offers(table, snapshot):
         return False
@@ -209,7 +209,7 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash what tells a preview of a change in place from others; None without a change."""
+    """Hash the properties that distinguish previews of a change in place; None without a change."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -220,8 +220,7 @@ def preview_version(snapshot: Snapshot) -> str | None:
 class TablesByContent:
     """An index of the tables that serve a snapshot, by fill version and by column versions.
 
-    Models that differ in their columns alone share a fill version, by the thousand where each
-    reads the same rows.
+    Models that differ only in their columns share a fill version, possibly thousands of them.
     """
 
     def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
@@ -268,7 +267,7 @@ def choose_table(
 ) -> PhysicalTable | None:
     """Pick the table that serves a snapshot with the least work left.
 
-    It has the most time filled; among equals the fewest surplus columns, then the first id.
+    It has the most filled time; among equals the fewest surplus columns, then the first id.
 
     `usable` returns whether the missing intervals of a table can be filled.
     """
@@ -290,7 +289,7 @@ def choose_filler(
     """Pick a definition that can compute every column of a table; None when none can.
 
     Args:
-        snapshot: The snapshot that the table serves; picked when it computes all columns.
+        snapshot: The snapshot that the table serves; preferred if it computes all columns.
         definition: The snapshot that created the table. It still fills surplus columns while it has
             the same meaning over the target's parents as before.
     """
@@ -309,7 +308,7 @@ def choose_filler(
 
 
 def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
-    """Return a table of production's with the columns that a definition adds to it."""
+    """Return a production table with the columns that a definition adds to it."""
     offered = table.column_named_by_version()
     taken = {column.name.lower() for column in table.columns}
     added = []
@@ -324,7 +323,7 @@ def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
 
 
 def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
-    """Return a table as it is once another definition fills it.
+    """Return a table in its state once another definition fills it.
 
     Args:
         widened: New Spark SQL types by output column.

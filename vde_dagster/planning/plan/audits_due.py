@@ -65,10 +65,10 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows where changes around them matter.
+    """Add audits of unchanged rows that depend on changes elsewhere.
 
     External tables are audited before their readers are computed. Unchanged rows are audited again
-    where another table that the audits read changes. Tables that no environment shows are audited
+    if another table that the audits read changes. Tables that no environment shows are audited
     again too, if they have late audits: these run after the fills that they check.
     """
     models = tuple(planned)
@@ -143,7 +143,7 @@ def audited_range(
     start: datetime | None,
     last: datetime | None,
 ) -> IntervalSet:
-    """Return the range that a standalone audit is run for (UTC); empty when it is not due.
+    """Return the range of a standalone audit (UTC); empty if the audit is not due.
 
     A plan runs it over the whole range when it is new or changed, or when its parents change. A run
     runs it once per tick of its cron, for the time since the last tick.

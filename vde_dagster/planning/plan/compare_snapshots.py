@@ -1,4 +1,4 @@
-"""Changes between a snapshot and the one that an environment shows, and their reasons."""
+"""Differences between a snapshot and the environment's snapshot, with their reasons."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
 
 
 _MANY = 3
-"""From this number of changed columns on, one sentence lists them."""
+"""Minimum number of changed columns that are listed in one sentence."""
 _MOST_CAUSES = 2
 """Edits of other models that are named as causes."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 TableTypes = Callable[[PhysicalTable], Mapping[str, str]]
-"""Reads the Spark SQL types of a table's columns, by name, as Iceberg has them."""
+"""Reads the Spark SQL types of a table's columns, by name, from Iceberg."""
 
 
 def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
@@ -74,10 +74,10 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
 
 
 def require_used(options: PlanOptions, plan: Plan) -> None:
-    """Make sure that the plan has a change in place for `--effective-from`.
+    """Check that the plan has a change in place for `--effective-from`.
 
     Raises:
-        UsageError: It has none, or the instant lies in the future.
+        UsageError: It has no such change, or the instant lies in the future.
     """
     since = options.effective_from
     if since is None:
@@ -214,7 +214,7 @@ class ForwardOnly:
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
         """Return whether an environment previews the definition, so it stays forward-only.
 
-        Where another environment has recomputed it, the user must choose.
+        If another environment has recomputed it, the user must choose.
         """
         seen = [
             previewed
@@ -298,7 +298,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
-    """Return a retyped column without which a fill would not find the rows it had."""
+    """Return a retyped column that a fill needs to find its existing rows."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
@@ -380,8 +380,7 @@ def _change_of_fields(
 ) -> str:
     """Return how the fields of a column's structs change: `reordered`, `retyped`, or "".
 
-    A type is known from the declaration. Otherwise the queries tell the fields of the structs that
-    they make.
+    The fields come from the declared type, or else from the queries.
     """
     from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
@@ -406,7 +405,7 @@ def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> b
 
 
 def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
-    """Hash a column that rows lack; one of an earlier definition is that one, shown again."""
+    """Hash a column that existing rows lack; a column of an earlier definition keeps its hash."""
     name = column.name.lower()
     if any(one.name.lower() == name and one.is_version(column.version) for one in table.columns):
         return column.version

@@ -1,8 +1,8 @@
 """Intervals of a table: wanted, missing, filled again and audited, as far as signals allow.
 
-The cadence (`planning/intervals/cadence.py`) has the units and ticks, `parent_coverage` the ranges
-that the parents have, `affected_intervals` those that a restatement changes below; whatever decides
-what a model fills is here.
+This module decides which intervals a model fills. Units and ticks are in
+`planning/intervals/cadence.py`, the parents' ranges in `parent_coverage`, the effects of a
+restatement on readers in `affected_intervals`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range that a plan is limited to (UTC), as far as it is.
+    """The range (UTC) to which a plan is limited, if it is.
 
     Args:
         now: The instant of the plan.
         end: Exclusive.
         default_start: Start of models that declare none.
-        ignore_cron: Whether what is complete is due before its cron has ticked.
-        min_intervals: How many of each model's latest intervals are looked at although they lie
-            before `start`.
+        ignore_cron: Whether complete intervals are due before the cron has ticked.
+        min_intervals: Number of each model's latest intervals that count although they lie before
+            `start`.
     """
 
     now: datetime
@@ -48,10 +48,10 @@ def wanted_intervals(
     starts: Mapping[ModelName, datetime],
     filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return everything that the model's table should hold by now.
+    """Return all ranges that the model's table should have by now.
 
     Args:
-        filled: Ranges that it holds (UTC).
+        filled: The table's filled ranges (UTC).
     """
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
@@ -89,7 +89,7 @@ def missing_intervals(
 
     Args:
         available: Where the parents' data is complete, see `ParentCoverage`.
-        catches_up: Whether a full table lacks what its parents hold by now.
+        catches_up: Whether a full table lacks rows that its parents have by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
         return IntervalSet()
@@ -131,7 +131,7 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
 
 
 def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return what of the filled ranges is a part of a unit that will be filled again."""
+    """Return those filled ranges that are parts of a unit that will be filled again."""
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -173,7 +173,7 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the range that follows what is filled, up to the first gap in aligned ranges."""
+    """Return the range after the filled ranges, up to the first gap in aligned ranges."""
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
@@ -184,7 +184,7 @@ def next_in_order(
 
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Widen missing ranges, within others, by the earlier intervals filled again with them."""
+    """Widen missing ranges, within limits, by the earlier intervals that lookback fills again."""
     lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing
@@ -198,8 +198,7 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
 def infer_starts(
     snapshots: Mapping[ModelName, Snapshot], window: Window
 ) -> dict[ModelName, datetime]:
-    """Return each model's first instant: its own, else the earliest of its parents', else the
-    project's, else the latest complete interval's.
+    """Return each model's first instant.
 
     Args:
         snapshots: By name, in topological order.

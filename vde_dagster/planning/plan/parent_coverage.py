@@ -43,7 +43,7 @@ from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 NOTHING: ParentGaps = {}
 
 MOST_RANGES = 30
-"""Of more ranges than that the earlier ones are remembered as one."""
+"""Maximum number of remembered ranges; earlier ranges beyond it are merged."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class ParentCoverage:
     starts: Mapping[ModelName, datetime]
     now: datetime
     _missing: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """Gaps that readers of a model find, by the model whose rows they are."""
+    """Gaps that readers of a model find, by the model that has the gap."""
     _waits: dict[ModelName, ParentGaps] = field(default_factory=dict)
     """Gaps for which readers that keep rows by interval wait."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class ParentCoverage:
     _old: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
     """Ranges from the slots of full tables to the present."""
     _static: set[ModelName] = field(default_factory=set)
-    """Models whose rows follow from files alone, whenever they are made."""
+    """Models whose rows depend on files alone."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
         """Return the ranges in which an incremental model does not wait for its parents."""
@@ -109,7 +109,7 @@ class ParentCoverage:
                 del self._waits[name]
 
     def lacking_intervals(self, name: ModelName) -> ParentGaps:
-        """Return the parent intervals that a full table lacks, or will lack after its fill."""
+        """Return the parent intervals that a full table lacks now, or will lack after its fill."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
@@ -178,7 +178,7 @@ class ParentCoverage:
 
 
 def _reads_whole(snapshot: Snapshot) -> bool:
-    """Return whether each fill reads all of its parents, whatever its interval is."""
+    """Return whether each fill reads all rows of its parents, whatever its interval is."""
     return snapshot.cadence.until_now and snapshot.model.kind.interval_column is None
 
 

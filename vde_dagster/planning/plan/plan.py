@@ -20,7 +20,7 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableChange, TableR
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 
 AFTER_ALL = ModelName("settings", "after_all")
-"""Stands for a model where statements wait that belong to none."""
+"""Key, in place of a model, of waiting statements that belong to no model."""
 
 if TYPE_CHECKING:
     from vde_dagster.planning.environments.resolver import Resolver
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatements:
-    """Spark SQL that runs before and after everything else that is done to an environment.
+    """Spark SQL that runs before and after all other work on an environment.
 
-    Time variables are left in it.
+    Time variables are not replaced yet.
     """
 
     before: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Jobs that a long backfill will be cut into, by its parents' sizes when it was planned.
+    """Jobs of a long backfill, divided by its parents' sizes at planning time.
 
     Args:
         bytes: Bytes of its parents' files that each job reads, on average.
@@ -164,7 +164,7 @@ class PlannedModel:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether a change leaves the rows as they are: of metadata, or with a reused table."""
+        """Whether a change keeps all rows: a change of metadata, or one that reuses a table."""
         return self.category in (Category.METADATA, Category.REUSE)
 
     @property
@@ -331,7 +331,7 @@ class Plan:
 
     @property
     def as_written(self) -> Plan:
-        """The plan as it was written, which signatures refer to; see `ProvenPlan`."""
+        """The plan in its original form, which signatures refer to; see `ProvenPlan`."""
         return self
 
     @property
@@ -368,7 +368,7 @@ class Plan:
 
     @property
     def audited(self) -> tuple[PlannedModel, ...]:
-        """The models whose rows stay as they are and are audited again."""
+        """The models with unchanged rows that are audited again."""
         return tuple(model for model in self.models if model.audits and not model.builds)
 
     @property
@@ -378,13 +378,13 @@ class Plan:
 
     @property
     def moves(self) -> dict[str, tuple[ModelName, ...]]:
-        """The models whose changes may change a metric's values, by metric, in order of names."""
+        """The models whose changes may change a metric's values, by metric, sorted by name."""
         names = sorted({name for model in self.models for name in model.moves})
         return {one: tuple(m.name for m in self.models if one in m.moves) for one in names}
 
     @property
     def is_empty(self) -> bool:
-        """Whether applying the plan would change nothing at all."""
+        """Whether applying the plan would change nothing."""
         return (
             not self.views
             and not self.builds
@@ -396,7 +396,7 @@ class Plan:
 
     @property
     def complete_statements(self) -> EnvironmentStatements:
-        """Statements before and after all else, as Spark gets them."""
+        """Statements before and after all else, rendered for Spark."""
         return self.statements.at(self.created_at, self.start, self.end)
 
     def snapshot_of(self, model: PlannedModel) -> Snapshot:

@@ -137,7 +137,7 @@ NOTHING_SAID = PlanOptions()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A field of `PlanOptions` as people type it.
+    """A field of `PlanOptions` as users type it.
 
     Args:
         name: Its name in the launchpad.

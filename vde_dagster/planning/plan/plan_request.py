@@ -23,7 +23,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The options of a plan, with what settings and state add to them.
+    """The options of a plan, completed by settings and state.
 
     Args:
         backfill: The models that are filled, or None for all.
@@ -81,7 +81,7 @@ def models_to_fill(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> frozenset[ModelName] | None:
-    """Return the models that patterns select for filling, with what they read; None for all.
+    """Return the models that patterns select for filling, with their parents; None for all.
 
     Raises:
         UsageError: A pattern selects nothing.

@@ -49,14 +49,14 @@ def make_plan(
     plan_id: str,
     unique_id: Callable[[], str],
 ) -> Plan:
-    """Compare a target with an environment and say what to do.
+    """Compare a target with an environment, and return the plan.
 
     Args:
         snapshots: The target, in topological order.
         unique_id: Makes ids that were never used, for new tables.
 
     Raises:
-        UsageError: A view of the environment would have the name of something else.
+        UsageError: A view of the environment would have the name of another object.
     """
     ViewNames(request.environment, request.suffix).require_free(
         (name for name, one in snapshots.items() if one.model.kind.is_shown),
@@ -108,7 +108,7 @@ def compare_models(
 
 
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Return the plan with planned tables exchanged, by id, for those that exist."""
+    """Replace planned tables, by id, by existing tables."""
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
         for model in plan.models
@@ -130,7 +130,7 @@ class _Work:
         intervals: The ranges to fill (UTC).
         again: Whether a change in place fills ranges again that the earlier definition filled.
         catches_up: Whether a full table is computed again into its slot.
-        early: Whether it catches up because the run ignores crons.
+        early: Whether the table catches up because the run ignores crons.
         parts: Parts of longer units in its table, which do not count as filled.
     """
 
@@ -143,7 +143,7 @@ class _Work:
 
 
 class _Planner:
-    """Plans the models of a target, parents first; it remembers what children may count on."""
+    """Plans the models of a target, parents first; it records the data that children will find."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Planner:
                 moving.add(name)
 
     def compared(self) -> Iterator[PlannedModel]:
-        """Compare each model of the target with the one that the environment shows."""
+        """Compare each model of the target with the environment's model."""
         for name, snapshot in self.snapshots.items():
             before, table = self.old.get(name), self.tables.get(name)
             if snapshot.model.kind.is_read:
@@ -322,7 +322,7 @@ class _Planner:
         return tuple(map(with_declared_readers, found))
 
     def _moves(self, name: ModelName) -> tuple[str, ...]:
-        """Name the metrics that read what a changed model shows otherwise than before."""
+        """Return the metrics whose values a changed model may change."""
         columns = differing_columns(*self.changed[name])
         metrics = (one for one in self.request.exposures if one.what == "metric")
         return tuple(
@@ -330,9 +330,9 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the layout of a table that the environment owns differs from the model's.
+        """Return whether the layout of the environment's own table differs from the model's.
 
-        The table has the layout of the model that the environment shows, else of its creator.
+        The table has the layout of the published model, or else of its creator.
         """
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
@@ -342,7 +342,7 @@ class _Planner:
         return known is not None and known.layout_hash != snapshot.layout_hash
 
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
-        """Return the work for a model whose parents come first; a query has no table."""
+        """Return the work for a model, after its parents; models without a table have none."""
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)
@@ -418,7 +418,7 @@ class _Planner:
         return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
 
     def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
-        """Return the change in place of a table of production's, if it changes."""
+        """Return the change in place of a production table, if it changes."""
         request, target = self.request, self.state.target
         if snapshot.forward is None:
             return None

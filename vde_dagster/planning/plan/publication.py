@@ -1,4 +1,4 @@
-"""Views that a publication changes, and the models and time that it would take away."""
+"""Views that a publication changes, and models and ranges that it would remove."""
 
 from __future__ import annotations
 
@@ -90,17 +90,18 @@ def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]
 
 
 _FEW = 2
-"""So many models of several may always go: a share of a small project is a few of them."""
+"""Number of models that a plan may always remove, also from a small project."""
 
 
 def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Make sure that a plan does not empty an environment, as one of a wrong folder would.
+    """Check that a plan does not remove most models, as a plan of a wrong folder would.
 
     Args:
-        share: The share of the environment's models that may go unasked, from 0 to 1.
+        share: The share of the environment's models that may be removed without confirmation, from
+            0 to 1.
 
     Raises:
-        UsageError: All of them would go, or more than that; names them.
+        UsageError: All models, or a larger share, would be removed; the message names them.
     """
     known = state.target.entries if state.target is not None else {}
     read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}

@@ -149,7 +149,7 @@ def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> 
 
 
 class _Seen:
-    """The models worked out so far, parents first."""
+    """The models processed so far, parents first."""
 
     def __init__(self, plan: Plan, protected: Set[str]) -> None:
         self.plan, self.protected = plan, protected
@@ -215,7 +215,7 @@ class _Seen:
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> tuple[str, str] | None:
-        """Return why a table is not computed again, and what to do instead."""
+        """Return why a table is not computed again, and the alternative."""
         kind = snapshot.model.kind
         if table.id in self.protected:
             again = f"restate it there: vde plan {PRODUCTION} --restate {snapshot.name}"
@@ -237,7 +237,7 @@ _DISABLED = "its restatement is disabled, for fear that its source has no longer
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to what one model misses in ranges (UTC), widened to whole units."""
+    """Limit a run's plan to the missing intervals of one model in ranges (UTC), in whole units."""
     models = []
     for model in plan.models:
         chosen = IntervalSet()
@@ -258,8 +258,8 @@ class Wish:
     """An automatic restatement that a model is due for.
 
     Args:
-        at: The tick at which it asks (UTC).
-        last: How many of the last intervals, or None for all that are filled.
+        at: The tick that triggers the restatement (UTC).
+        last: Number of latest intervals, or None for all filled intervals.
     """
 
     at: datetime

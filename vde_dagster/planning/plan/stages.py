@@ -98,10 +98,10 @@ Stage = (
 
 
 def apply_stages(plan: Plan) -> tuple[Stage, ...]:
-    """Return the stages of an apply of a plan, without those that have nothing to do.
+    """Return the stages of an apply of a plan, without stages that have no work.
 
-    Facts of the moment are left out: ranges filled since the plan was made, skipped fills, batches
-    and statements of views.
+    The stages do not include facts known only at run time: ranges filled since the plan was made,
+    skipped fills, batches and statements of views.
     """
     statements = plan.complete_statements
     order, work = plan_audit_order(plan), planned_work(plan)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 Relation = Callable[[ModelName], str | None]
-"""Gives the query that a table's name stands for; None leaves the name as it is."""
+"""Returns the query for a table's name; None to keep the name."""
 
 
 def render_query(
@@ -53,7 +53,7 @@ def render_query(
     """Render a model's query over an environment's tables, as Spark SQL.
 
     Args:
-        interval: The half-open UTC range that the time variables describe, if there is one.
+        interval: The half-open UTC range of the time variables, if there is one.
         execution_time: The instant of `@execution_ts` and its like (UTC).
     """
     assert model.query is not None
@@ -71,7 +71,7 @@ def relation(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query that a model's name resolves to; None if it is not a model's name.
+    """Return the query for a model's name; None for other names.
 
     `interval` is its reader's range (UTC), for the time variables of a query without a table.
     """
@@ -139,7 +139,7 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Name tables without an alias, by id: apart where one FROM has two of one name."""
+    """Give tables without an alias a name, by id; equal names in one FROM are made distinct."""
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:
         select = table.find_ancestor(exp.Select)
@@ -202,7 +202,7 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
 def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | None) -> list[Edit]:
-    """Make the edits that put a query in a table's place.
+    """Create the edits that replace a table by a query.
 
     Args:
         alias: The name for the table if the query gives none.
@@ -233,7 +233,7 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
 
 
 def _from(tokens: list[Token], offset: int) -> list[Token]:
-    """Return the tokens that begin at an offset or behind it."""
+    """Return the tokens at or after an offset."""
     return tokens[bisect_left(tokens, offset, key=lambda token: token.start) :]
 
 
@@ -281,7 +281,7 @@ def render_statements(
     interval: Interval,
     execution_time: datetime,
 ) -> tuple[str, ...]:
-    """Replace the variables of statements, and what temporary views read by tables.
+    """Replace the variables of statements, and tables that temporary views read.
 
     Args:
         this_model: The quoted name for `@this_model`.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _NO_CATALOG = "\0"
-"""Names have two parts; one with three is of another catalog, and not translated."""
+"""Names have two parts; a name with three is in another catalog, and is not translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def serve_view(
     properties: Mapping[str, str] = MappingProxyType({}),
     doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model without a table, or of one whose table has a column twice.
+    """Define the view of a model without a table, or with a table that has a column twice.
 
     Args:
         types: (column, Spark SQL type) of the model.

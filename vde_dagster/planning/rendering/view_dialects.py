@@ -31,7 +31,7 @@ def trino_select(
     Args:
         columns: (output column, physical column) in output order.
         catalog: The catalog's name in Trino.
-        pinned: The state of the table to read; None for what it is.
+        pinned: The state of the table to read; None for the current state.
     """
     path = ".".join(_quote(part) for part in (catalog, table.namespace, table.name))
     if pinned is None:
@@ -50,7 +50,7 @@ def _pinned_value(pinned: PinnedTable, column: str) -> str:
 
 
 def _trino_type(type_: str) -> str:
-    """Write a type of Spark SQL as Trino has it in views: timestamps with microseconds."""
+    """Write a Spark SQL type as a type of Trino's views: timestamps have microseconds."""
     from sqlglot import exp
 
     # Below something else: what stands alone cannot be exchanged.
@@ -62,10 +62,10 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query whose result has the types that Spark gave it; None where it cannot be.
+    """Translate a query to the types that Spark gave it; None if it cannot be translated.
 
-    Trino refuses a view whose query gives another type than the view declares, unless it is a
-    narrower one; its `row_number`, its `hour` and its `sum` of decimals give wider ones.
+    Trino refuses a view whose query returns wider types than the view declares. Its `row_number`,
+    `hour` and `sum` of decimals do so.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.
@@ -100,10 +100,10 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Spell out two things that SQLGlot writes as they are and that Trino computes otherwise.
+    """Write out two operations that SQLGlot copies but Trino computes otherwise.
 
     Spark truncates a fraction that is cast to an integer, where Trino rounds; Spark's average of
-    decimals has four more digits. The types are not known here, so all values take the detour.
+    decimals has four more digits. The types are not known here, so this applies to all values.
     """
     from sqlglot import exp
 
@@ -163,10 +163,11 @@ class ViewWriter:
     """A writer of views in one dialect, as two functions.
 
     Args:
-        select: From a table, its (output column, physical column), the catalog's name in the
-            dialect and the state to read, if one is pinned, to the query that reads it.
-        query: From Spark SQL, the (column, Spark SQL type) of its result and the catalog's names in
-            Spark and in the dialect to the query; None where the dialect has none.
+        select: Writes the query that reads a table. It takes the table, its (output column,
+            physical column), the catalog's name in the dialect, and the pinned state, if any.
+        query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
+            result, and the catalog's names in Spark and in the dialect to the query; None where the
+            dialect has none.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
@@ -186,17 +187,18 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
     `catalog_names` are the dialects with a catalog in the project, including plug-ins' dialects.
 
     Raises:
-        UsageError: No writer is installed for one of the dialects, or it is broken.
+        UsageError: A dialect has no installed writer, or its writer is broken.
     """
     more = {name: _PLUGINS.require(name) for name in catalog_names if name not in WRITERS}
     return {**WRITERS, **more}
 
 
 def write_out_stars(tree: exp.Expr) -> bool:
-    """Write out, in place, every star of a query that leaves columns out.
+    """Write out, in place, the stars of a query whose columns are known.
 
     Returns:
-        Whether none is left: the columns of a table that is read by its name are not known here.
+        Whether all stars were written out: the columns of a table that is read by name are unknown
+            here.
     """
     from sqlglot import exp
 

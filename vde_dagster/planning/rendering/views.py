@@ -30,7 +30,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash what a model's view shows, but for its types; None for models without a view."""
+    """Hash the content of a model's view except its types; None for models without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -142,7 +142,7 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return the author's properties, and their names: the next definition drops those it lacks."""
+    """Return the author's properties, with a list of their names for later removal."""
     if not given:
         return ()
     return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))
@@ -194,7 +194,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
 
 
 def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
-    """Return a function from a model to its view's quoted name, None for one without a view."""
+    """Return a function from a model to its view's quoted name, or None without a view."""
 
     def view(name: ModelName) -> str | None:
         if name not in resolver.entries or not has_view(resolver.resolve(name)):

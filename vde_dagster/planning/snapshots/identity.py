@@ -15,7 +15,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.serialise import from_bytes, to_bytes
 
 WHOLE_SINCE = 15
-"""The first canonicaliser whose ids are hashes of all bytes."""
+"""The first canonicalizer version whose ids are hashes of all bytes."""
 
 
 def identified(snapshot: Snapshot) -> Snapshot:
@@ -39,7 +39,7 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 
 
 def from_content(key: str, data: bytes) -> Snapshot | None:
-    """Read a snapshot's content, and prove that an id is its hash; None where it is not.
+    """Read a snapshot's content if its hash is the id; otherwise return None.
 
     An earlier version of the package hashed versions and metadata alone and stored the id with the
     content. Such an id is a hash of another form, so no content in today's form has it.

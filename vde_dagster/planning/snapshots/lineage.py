@@ -1,4 +1,4 @@
-"""The lineage of columns through models: what they are made of, and what follows from them."""
+"""The lineage of columns through models: their sources, and their dependent columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Flow(NamedTuple):
     """The flow of a column of one model into a column of another.
 
     Args:
-        column: Its column; None where all its rows depend on what is read.
+        column: Its column; None if all its rows depend on the source.
         how: See `Read`.
     """
 
@@ -27,7 +27,7 @@ class Flow(NamedTuple):
 
 
 def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
-    """Yield the direct sources of one column, or with None the sources that decide the rows."""
+    """Yield the direct sources of one column, or of the rows if the column is None."""
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
         if (read.output.lower() if read.output is not None else None) == wanted:
@@ -37,7 +37,7 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns of a model, and what decides its rows, up to where they come from.
+    """Follow columns of a model, and its rows, back to their sources.
 
     Args:
         column: One of its columns; by default all.
@@ -106,10 +106,10 @@ class Touched:
 def impact(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str
 ) -> dict[ModelName, Touched]:
-    """Return what would be other values if one column's were, parents first, at most.
+    """Return the parts of models that a change of one column may affect, parents first.
 
     Args:
-        snapshots: Parents before children, as a workspace has them.
+        snapshots: Parents before children, as in a workspace.
     """
     touched = {str(name): Touched((column,), rows=False)}
     for snapshot in snapshots.values():

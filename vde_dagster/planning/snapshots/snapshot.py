@@ -25,8 +25,8 @@ class OutputColumn(NamedTuple):
     """One output column of a snapshot.
 
     Args:
-        type: Spark SQL type as far as it is known, else None.
-        version: Hash of how the value is made (hex, 128 bits).
+        type: Spark SQL type, or None if unknown.
+        version: Hash of the expression of its value (hex, 128 bits).
     """
 
     name: str
@@ -59,8 +59,8 @@ class Forward:
     """The production table that a forward-only snapshot reuses in place.
 
     The only exception to content addressing: rows of several definitions share the table. Children
-    see the versions that production shows, so they are not recomputed. All fields but the table are
-    what the definition alone would have.
+    see the versions that production shows, so they are not recomputed. All fields except the table
+    are those of the definition alone.
 
     Args:
         columns: (output column, version) of the query's columns.
@@ -160,12 +160,14 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether an interval needs all earlier ones, by its kind or as its query reads itself."""
+        """Whether an interval needs all earlier ones, because of its kind or because it reads
+        itself.
+        """
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property
     def computed_columns(self) -> tuple[OutputColumn, ...]:
-        """The columns that the query or the code makes, without those that the kind adds."""
+        """The columns of the query or the code, without columns that the kind adds."""
         added = {column.name for column in self.model.kind.added_columns}
         made = {name for name, _ in self.standalone_columns}
         return tuple(c for c in self.columns if c.name not in added and c.name in made)
@@ -194,7 +196,7 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """Short hash of what its table or its view holds."""
+        """Short hash of the content of its table or view."""
         return table_version(self.fill_version, (column.version for column in self.columns))
 
 
@@ -224,10 +226,10 @@ def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str,
 
 
 def require_column(snapshot: Snapshot, column: str) -> str:
-    """Return a column's name as the model has it.
+    """Return a column's name in the model's spelling.
 
     Raises:
-        UsageError: It has none of that name.
+        UsageError: The model has no column of that name.
     """
     known = {one.name.lower(): one.name for one in snapshot.columns}
     if column.lower() not in known:

@@ -43,7 +43,7 @@ def column_spelling(
 
 
 def _starred(snapshot: Snapshot) -> tuple[ModelName, ...]:
-    """Return the parents whose columns a query may take over without naming them."""
+    """Return the parents whose columns a query may copy by a star."""
     query = snapshot.model.query
     return snapshot.parents if query is not None and "*" in query else ()
 

@@ -15,7 +15,7 @@ class PinnedTable:
 
     Args:
         snapshot_id: The snapshot; None for a table without rows.
-        columns: Spark SQL types of the table's columns when it was published; empty where only the
+        columns: Spark SQL types of the table's columns when it was published; empty if only the
             identity of the state matters.
         there: Spark SQL types in the snapshot's schema, which engines use to read it.
     """
@@ -35,7 +35,7 @@ def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, 
     """Return the Spark SQL that reads columns of a table as of a snapshot.
 
     Engines read a snapshot with the schema that it was written with. A column that the table got
-    later is NULL in all of its rows, and one whose type was widened later has that type.
+    later is NULL in all rows, and a column that was widened later has the wider type.
 
     Args:
         table: The table's full name, quoted for Spark SQL.
@@ -61,10 +61,10 @@ def _column(pinned: PinnedTable, output: str, physical: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptCommit:
-    """A commit to a table that is kept, as far as it says which rows came and went.
+    """A kept commit to a table, with its known effect on rows.
 
     Args:
-        parent_id: The one before, or None for the first.
+        parent_id: The previous commit, or None for the first.
         quiet: Whether no row was added or removed: files were rewritten, or nothing was written.
         ours: Whether it is a fill.
         appends: Whether it added rows and did nothing else.
@@ -94,20 +94,18 @@ class Input(Enum):
     BY_INTERVAL = "by interval"
     """The rows that the query finds for the interval that is filled."""
     BY_COMMITS = "by commits"
-    """The rows added since the previous fill; where the parent lost or changed rows, all rows, and
-    the table is computed again."""
+    """The rows added since the previous fill, or all rows if the parent lost or changed rows."""
     BY_CHANGES = "by changes"
-    """All rows of keys whose rows changed since the previous fill; all rows where the changed keys
-    cannot be determined."""
+    """All rows of changed keys since the previous fill, or all rows if the keys are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Consecutive commits of one table, or all that it holds at one of them.
+    """Consecutive commits of one table, or all of its rows at one commit.
 
     Args:
         since: The Iceberg snapshot after which the range begins; None for all rows at its end.
-        until: Its last Iceberg snapshot; None for a table that has none.
+        until: Its last Iceberg snapshot; None for a table without a snapshot.
     """
 
     since: int | None

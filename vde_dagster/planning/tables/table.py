@@ -58,7 +58,8 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of an interval unit, filled before the unit ended, to be filled again as a whole.
+    """A part of an interval unit, filled before the unit ended, which will be filled again as a
+    whole.
 
     It may be computed from parts of its parents' units. A definition with a shorter unit would take
     its hours for complete units, so they do not count as filled for such a definition.
@@ -120,23 +121,24 @@ class PhysicalTable:
 
     @property
     def available(self) -> IntervalSet:
-        """Ranges that readers find: those filled, and those a preview has from its table."""
+        """Ranges that readers find: filled ranges, and ranges that a preview has from its table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
-        """Return what was filled last as a part of a longer unit."""
+        """Return ranges that were last filled as a part of a longer unit."""
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
     def counted_by(self, unit: IntervalUnit) -> PhysicalTable:
-        """Return the table with what counts as filled for a definition with an interval unit."""
+        """Return the table with the ranges that count as filled for a given interval unit."""
         parts = self.parts_of_longer(unit)
         return replace(self, intervals=self.intervals - parts) if parts else self
 
     @property
     def version(self) -> str:
-        """The `table_version` of the snapshot that it was made for.
+        """The `table_version` of the snapshot that created the table.
 
-        Another one that it serves may have fewer columns, and shows the table's partitions.
+        Other snapshots that it serves may have fewer columns; they use the table's partitions in
+        Dagster.
         """
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))
@@ -151,10 +153,10 @@ class PhysicalTable:
 
 
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
-    """Return the short hash of what a table contains: the version that people see everywhere.
+    """Return the short hash of a table's content, which people see as the version.
 
     Args:
-        columns: Hashes of how its columns' values are made, in any order.
+        columns: Hashes of its columns' expressions, in any order.
     """
     return digest("table", fill_version, *sorted(set(columns)))[:12]
 
@@ -185,7 +187,7 @@ def external_table(model: Model) -> ExternalTable:
 
 
 class ColumnChange(NamedTuple):
-    """One column that differs from what production's table shows.
+    """A difference of one column from production's table.
 
     Args:
         what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
@@ -214,8 +216,8 @@ class TableChange:
     """The change in place of a table that production shows.
 
     Args:
-        deploys: Whether the table itself changes; else a branch of it shows the change.
-        effective_from: From when on rows are computed again at the deployment (UTC), or None.
+        deploys: Whether the table itself changes; otherwise a branch shows the change.
+        effective_from: Instant (UTC) from which rows are computed again at the deployment, or None.
     """
 
     table: TableRef

@@ -8,7 +8,7 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """The query's rows, however a fill computes them, so a FULL table can continue as one."""
+    """The query's rows, however they are computed, so a FULL model can continue with this kind."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the query's version, after checking that its columns include the key."""

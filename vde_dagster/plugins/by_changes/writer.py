@@ -30,7 +30,7 @@ class ByChangesWriter(WholeTable):
         return True
 
     def write(self, write: Write) -> None:
-        """Replace rows, in one step for readers."""
+        """Replace rows in one atomic step."""
         if write.task.changed is None:
             super().write(write)
             return

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """The rules of a commit, for plans of another one.
+    """The rules of one commit, for plans of another commit.
 
     Args:
         workspace: The project with the settings and files of the commit, over the same state; None
             for the first commit of a repository.
-        commit: Empty without one.
+        commit: Empty without a commit.
     """
 
     workspace: Workspace | None

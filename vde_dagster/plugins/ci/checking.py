@@ -56,7 +56,7 @@ def check_pull_request(
         base: The commit or branch whose rules apply as well; the base branch if empty.
 
     Raises:
-        UsageError: It is merged or closed, or the forge refuses a request.
+        UsageError: The pull request is merged or closed, or the forge refuses a request.
         ExecutionError: The forge cannot be reached.
     """
     settings = ci_settings(workspace)

@@ -52,8 +52,8 @@ def ci_check(
 ) -> None:
     """Build a pull request in a separate environment, and write one comment and a check.
 
-    Rules and budgets of the base branch apply as well as its own. The exit code is 1 if the check
-    failed. Example: vde ci check --pr 123
+    Rules and budgets of the base branch apply, too. The exit code is 1 if the check failed.
+    Example: vde ci check --pr 123
     """
     from vde_dagster.plugins.ci.checking import check_pull_request
     from vde_dagster.plugins.ci.forges.choose import choose_forge
@@ -135,8 +135,8 @@ def ci_close(workspace: Workspace, output: Output, pr: Number) -> None:
 def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> None:
     """Run the action for a job of GitHub or GitLab: a check, a deployment, or a close.
 
-    The job's variables determine the action. Code of a fork is refused (exit code 2) before any of
-    it is read; otherwise the exit codes are those of the command that runs.
+    The job's variables determine the action. Code of a fork is refused (exit code 2) before it is
+    read; otherwise the exit codes are those of the command that runs.
 
     Example: vde ci run
     """

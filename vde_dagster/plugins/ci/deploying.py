@@ -36,10 +36,10 @@ class Deployed:
     """The result of deploying a commit.
 
     Args:
-        pull_requests: The numbers of the pull requests that it brings to production.
+        pull_requests: The numbers of the pull requests that the commit brings to production.
         plan_id: The stored plan for production; empty if there is nothing to change.
-        version: Production's version, if it was published and is still known.
-        reasons: The reasons why it waits, in sentences.
+        version: Production's version, if the plan was published and the version is still known.
+        reasons: The reasons why the plan waits, in sentences.
         failed: Statements on published views that failed.
     """
 
@@ -113,7 +113,7 @@ class Closed:
 def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
     """Drop the environment of a pull request that was closed, merged or not.
 
-    The review of an unmerged one no longer counts; its comment reports that.
+    The review of an unmerged pull request no longer counts, as its comment reports.
 
     Raises:
         UsageError: The forge refuses a request.
@@ -138,7 +138,7 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
     If the commit was deployed before, that result is reported again and nothing is repeated.
 
     Args:
-        commit: Empty for the one that is checked out.
+        commit: Empty for the checked-out commit.
         number: The pull request that it merged; 0 requests it from the forge.
 
     Raises:
@@ -290,7 +290,7 @@ def _waiting(commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequenc
 
 
 def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
-    """Return the reviewed plans, as far as they are kept; None if there was no review."""
+    """Return the kept reviewed plans; None without a review."""
     found = [one for number in numbers if (one := reviewed_plan(workspace, number)) is not None]
     plans = []
     for one in found:
@@ -302,7 +302,7 @@ def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None
 def _reasons(
     workspace: Workspace, commit: str, plan: Plan, seen: Sequence[Plan] | None
 ) -> list[str]:
-    """Return the reasons why a plan has to wait; empty if it may be applied."""
+    """Return the reasons why a plan must wait; empty if it may be applied."""
     if seen is None:
         reasons = ["it was not reviewed: no pull request with a passed check is known for it"]
     else:
@@ -322,7 +322,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
     """Return the reviewed plan, if it has the same effect as a new plan of the files.
 
     Then its signatures count, and intervals that became due since are left to the next run. Any
-    login may have written the plan's row, so its work must be part of the new plan's.
+    login may have written the plan's row, so its work must be part of the new plan's work.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
@@ -338,7 +338,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
 
 
 def _does_no_more(plan: Plan, fresh: Plan) -> bool:
-    """Return whether a plan shows the same as another one, and computes nothing more."""
+    """Return whether a plan publishes the same as another plan, and computes nothing more."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
         return False

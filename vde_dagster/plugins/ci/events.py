@@ -1,6 +1,6 @@
 """The action for a CI system's job, by its own variables: a check, a deployment, or a close.
 
-The project's files are not read for it: they are code of the pull request's author.
+The project's files are not read for this, because the pull request's author controls them.
 https://docs.github.com/en/webhooks/webhook-events-and-payloads,
 https://docs.gitlab.com/ci/variables/predefined_variables/
 """
@@ -24,7 +24,7 @@ class Event:
 
     Args:
         number: The number of the pull or merge request; 0 for a deployment.
-        commit: The commit of the event; empty if only the forge can tell.
+        commit: The commit of the event; empty if only the forge has it.
         why: The event in a few words, for messages.
         fork: The repository of the code, if it is not the job's own.
         labels: Labels of the pull request; only those from the event itself, if code may follow.

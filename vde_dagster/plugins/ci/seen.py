@@ -94,13 +94,13 @@ def checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | 
 
 
 def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
-    """Store the plan that deploys a commit, or waits; empty for none.
+    """Store the plan of a commit's deployment, applied or waiting; empty for none.
 
     Args:
         before: The plan stored for it so far, see `deployed_by`.
 
     Returns:
-        The stored plan: another one if a concurrent process was first.
+        The stored plan, which is another process's if that process was first.
     """
     database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "commit_id": commit}

@@ -21,7 +21,8 @@ class CiSettings(PluginSettings):
     """Pull requests of a project.
 
     Args:
-        forge: `github`, `gitlab` or `git`; by default the one of the job's variables, else `git`.
+        forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise
+            `git`.
         login: The token's user, for a token that may not request it.
         remote: The Git remote for comments and checks, with `git`.
         prefix: Prefix of a pull request's number in its environment's name.

@@ -35,7 +35,7 @@ class ComparedFill:
 
     @property
     def is_within(self) -> bool:
-        """Whether it was in its estimate's range."""
+        """Whether the result was in the estimate's range."""
         return self.low <= self.happened <= self.high
 
 

@@ -1,7 +1,7 @@
 """The asset `vde/cost`: spending and savings, as a page and as figures for Dagster's plots.
 
-The sensor `vde_costs` adds an event after new records in the state, without a run; materialized by
-hand, the asset does the same.
+The sensor `vde_costs` adds an event after new records in the state, without a run; a manual
+materialization of the asset does the same.
 """
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.

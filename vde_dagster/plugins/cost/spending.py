@@ -22,13 +22,13 @@ By = Literal["model", "plan", "environment", "day", "month"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A computation, or a saved one.
+    """A computation, or a computation that was saved.
 
     Args:
         at: When (UTC).
-        how: `computed`; `skipped`: no input had changed; `reused`: a plan showed
-            another definition, or another environment, without computing the table again.
-        work: Its cost; for a saved one the cost of the last computation.
+        how: `computed`; `skipped`: no input had changed; `reused`: a plan showed another
+            definition, or another environment, without computing the table again.
+        work: Its cost; for a saved computation the cost of the last one.
     """
 
     at: datetime
@@ -40,7 +40,7 @@ class Item:
     rows: float = 0.0
 
     def key(self, by: By) -> str:
-        """Return the group that it is added to."""
+        """Return the name of the item's group."""
         if by in ("day", "month"):
             return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
         return str(getattr(self, by))
@@ -128,7 +128,7 @@ def spending(
 
 
 def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
-    """Return the model of each table, as far as it is still known."""
+    """Return the models of tables, if known."""
     loaded = workspace.store.tables.load(tables)
     snapshots = workspace.store.snapshots.load({one.snapshot_id for one in loaded.values()})
     return {

@@ -1,7 +1,8 @@
-"""How old a manifest is that others made: which files are not as they were then.
+"""Age of a manifest that another process made: files changed since.
 
-A manifest has checksums of the SQL that it was made of, and the texts of macros. Of properties it
-has none: those count as they were when the manifest was seen first. A seed is read from its file.
+A manifest has checksums of its SQL, and the texts of macros, but nothing on files of properties:
+these are compared with their state at the first reading of the manifest. A seed is read from its
+file.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _BLOCK = re.compile(r"\{%-?\s*(?:macro|test|materialization|data_test)\s")
 
 
 def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
-    """Return what is to be remembered of a manifest's files, as plain JSON.
+    """Return a record of a manifest's files as plain JSON, for later comparison.
 
     Args:
-        inside: The dbt project's folder, relative to the root, with a slash behind it, or empty.
+        inside: The dbt project's folder, relative to the root, with a trailing slash, or empty.
     """
     own = manifest.metadata.project_name or ""
     nodes = [n for n in manifest.nodes.values() if n.package_name == own]

@@ -25,10 +25,10 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
-    """Hash what answers depend on: production's publication, and the data of sources.
+    """Hash the state that answers depend on: production's publication, and the data of sources.
 
     Returns:
-        An empty text where nothing was ever published.
+        An empty text if nothing was ever published.
     """
     with Workspace.open(root) as workspace:
         if not workspace.has_state:
@@ -41,7 +41,7 @@ def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
 
 
 class Answers:
-    """Answers from an opened project, for tables that production shows and for sources.
+    """Answers an opened project's queries about production's tables and sources.
 
     Args:
         sources: Names of the dbt project's sources.
@@ -56,7 +56,7 @@ class Answers:
         """Answer one request of dbt.
 
         Raises:
-            VdeError: It has no answer here.
+            VdeError: The request has no answer.
         """
         if question["ask"] == "rows":
             columns, rows = self.rows(question["sql"], question.get("limit"))
@@ -116,12 +116,12 @@ class Answers:
 
 
 def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types as DESCRIBE prints them: small letters, but for fields' names."""
+    """Return columns with types as DESCRIBE prints them: in lower case, except fields' names."""
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON has it; one of a type that JSON lacks with its type's name."""
+    """Return a value as JSON; a value of another type comes with its type's name."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

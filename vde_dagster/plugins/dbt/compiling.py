@@ -183,9 +183,9 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Run all compiles and return their record; a failed compile has none.
+        """Run all compiles and return their record; a failed compile has no record.
 
-        Its cause may be outside the inputs: a missing adapter, the network.
+        The cause of a failure may be outside the inputs: a missing adapter, the network.
         """
         begin = time.monotonic()
         cache = self.folder.root / _CACHE
@@ -362,7 +362,7 @@ class Compiler:
         raise self._compile_error("\n".join(lines[:30]) or f"exit code {done.returncode}")
 
     def _compile_error(self, output: str) -> ProjectError:
-        """Convert dbt's message to an error with the file and line that it names."""
+        """Convert dbt's message to an error with its file and line."""
         lines = [line.strip() for line in output.splitlines()]
         files = {Path(one).name: one for one in reversed(self.files)}
         named = (name.removeprefix("./") for line in lines for name in _PLACE.findall(line))

@@ -1,8 +1,7 @@
-"""Nodes that are left out of a project, because dbt cannot compile them here, and their readers.
+"""Nodes that are left out of a project because dbt cannot compile them here, with their readers.
 
-The code of an introspective node queries the warehouse while dbt compiles it, so that it has no
-compiled code where nothing answers. Models that read its table cannot be filled without it, and
-tests of it have no rows to look at.
+The code of an introspective node queries the warehouse while dbt compiles it; without an answer the
+node has no compiled code. Models that read its table cannot be filled, and its tests have no rows.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ class LeftOut:
 
     Args:
         unique_ids: Nodes and unit tests.
-        relations: Names, in parts, of tables that are therefore not there.
-        message: All of them, by name.
+        relations: Names, in parts, of tables that are therefore missing.
+        message: A sentence that lists the nodes.
     """
 
     unique_ids: frozenset[str]
@@ -63,7 +62,7 @@ class LeftOut:
 
 
 def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
-    """Return a manifest without nodes that are left out, and exposures without reads of them."""
+    """Return a manifest without the left-out nodes, and without exposures' reads of them."""
     if left_out is None:
         return manifest
     gone = left_out.unique_ids

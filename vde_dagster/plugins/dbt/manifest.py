@@ -1,4 +1,4 @@
-"""dbt's manifest of version 12: the nodes that are read of it, divided into units.
+"""dbt's manifest of version 12: its supported nodes, divided into units.
 
 Source: https://schemas.getdbt.com/dbt/manifest/v12.json
 """
@@ -26,7 +26,7 @@ _NEWER = (
 )
 _MODELS = ("model", "seed", "snapshot")
 _NOT_READ = ("metrics", "semantic_models", "saved_queries")
-"""Parts that are not read of the manifest; the plug-in `metrics` reads them of another file."""
+"""Parts of the manifest that are not read here; `metrics` reads some from another file."""
 _WORDS = {
     "analysis": "analyses",
     "sql_operation": "inline queries",
@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column as a file of properties describes it."""
+    """A column's entry in a file of properties."""
 
     name: str
     description: str | None = ""
@@ -50,14 +50,14 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Checksum(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A hash of a file's text without the blanks around it."""
+    """A hash of a file's text without surrounding whitespace."""
 
     name: str = ""
     checksum: str = ""
 
 
 class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An ephemeral model whose query dbt put into compiled code."""
+    """An ephemeral model whose query dbt has put into compiled code."""
 
     id: str
 
@@ -81,7 +81,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model, seed, snapshot, source or test.
 
     Args:
-        config: Its configuration as dbt merged it, by names of dbt's.
+        config: Its configuration as merged by dbt, under dbt's names.
     """
 
     unique_id: str
@@ -144,7 +144,7 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dashboard, or whatever else reads nodes."""
+    """A dashboard or another reader of nodes."""
 
     unique_id: str
     name: str
@@ -161,7 +161,7 @@ class Rows(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of a unit test: as dbt read them, or as a query.
 
     Args:
-        input: `ref('a')`, `source('a', 'b')` or `this`; empty for the rows that are expected.
+        input: `ref('a')`, `source('a', 'b')` or `this`; empty for the expected rows.
         format: `dict`, `csv` or `sql`.
     """
 
@@ -189,7 +189,7 @@ class _Dependent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Macro(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A macro, as it was written."""
+    """A macro with its source text."""
 
     package_name: str = ""
     original_file_path: str = ""
@@ -443,7 +443,9 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return what an exposure reads, directly or by metrics, semantic models and saved queries."""
+    """Return the nodes that an exposure reads, directly or by metrics, semantic models and saved
+    queries.
+    """
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
@@ -462,7 +464,7 @@ def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
 def _unit_test_inputs(
     tests: Sequence[UnitTest], node: Node, manifest: Manifest
 ) -> dict[str, tuple[str, ...]]:
-    """Return the tables whose rows unit tests provide, as far as they are found."""
+    """Return the existing tables whose rows unit tests provide."""
     inputs = {rows.input for test in tests for rows in test.given}
     found = {text: _called(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]

@@ -53,7 +53,7 @@ from vde_dagster.plugins.dbt.relations import (
 _TIME = re.compile(
     r"time(?:tz)?\s*(?:\(\s*\d+\s*\))?(?:\s+with(?:out)?\s+time\s+zone)?", re.IGNORECASE
 )
-"""Types of times of day: Iceberg's tables have one, which Spark refuses."""
+"""Types of times of day, which Iceberg has and Spark refuses."""
 _OPTS_OUT = re.compile(r"\.\s*(?:render|identifier|name|table)\b")
 """Calls that turn a relation into plain text, so that dbt does not filter it."""
 

@@ -131,7 +131,7 @@ def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
     """Replace the limits of relations in code with filters by the interval.
 
     Args:
-        event_times: Time columns by relation; a relation without one is read whole.
+        event_times: Time columns by relation; a relation without one is read completely.
     """
     columns = {_parts(relation): column for relation, column in event_times.items()}
 

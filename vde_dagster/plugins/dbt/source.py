@@ -1,4 +1,4 @@
-"""The source of a dbt project: which units its manifest has, and how old it is."""
+"""The source of a dbt project: the units of its manifest, and the manifest's age."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
-"""What `not_read` calls that which a plug-in reads of another file, if it is there."""
+"""Names in `not_read` of parts that a plug-in reads from another file, if it exists."""
 _SEMANTIC = "semantic_manifest.json"
 """What dbt writes for MetricFlow, beside the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
@@ -56,7 +56,7 @@ _DIALECTS = {
 
 
 def dbt_project(folder: Folder) -> DbtProject | None:
-    """Take the dbt project that is the folder, or lies in a folder of it."""
+    """Return the source of a dbt project in this folder, or in a folder below it."""
     root = str(folder.root)
     if os.path.isfile(os.path.join(root, PROJECT_FILE)):
         return DbtProject(folder, "")
@@ -74,7 +74,7 @@ class DbtProject:
     """The source of a dbt project.
 
     Args:
-        inside: The dbt project's folder, relative to the root, with a slash behind it, or empty.
+        inside: The dbt project's folder, relative to the root, with a trailing slash, or empty.
     """
 
     name = "dbt"
@@ -218,7 +218,7 @@ class DbtProject:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the settings and of what the whole manifest says."""
+        """Hash of the settings and of the properties of the whole manifest."""
         self._get_ready()
         settings, memory = self._folder.settings, self._memory
         deciding = (
@@ -234,7 +234,7 @@ class DbtProject:
         return digest(repr(deciding))
 
     def files(self) -> Sequence[str]:
-        """Return the units; of a manifest that cannot be read the project's file, which says so."""
+        """Return the units; for an unreadable manifest the project file, which reports it."""
         self._get_ready()
         if self._problem is not None:
             return [f"{self._inside}{PROJECT_FILE}"]
@@ -248,7 +248,7 @@ class DbtProject:
         return [path] if has_some and (self._folder.root / path).is_file() else []
 
     def other_files(self) -> Sequence[str]:
-        """Return the inputs of the manifest, and the manifest itself if it is the project's."""
+        """Return the inputs of the manifest, and the manifest itself if it is in the project."""
         self._get_ready()
         if self._compiler is not None:
             return [f"{self._inside}{PROJECT_FILE}", *self._compiler.files]
@@ -287,7 +287,7 @@ class DbtProject:
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
-        """Leave out metrics and others of a file that read a model that is left out."""
+        """Remove readers, such as metrics, that read a model that is left out."""
         relations = self._memory.get("left_out_relations", ())
         gone = {self.names.model_name(tuple(parts)) for parts in relations}
         kept = (one for one in file.exposures if gone.isdisjoint(name for name, _, _ in one.reads))
@@ -296,7 +296,7 @@ class DbtProject:
     def _with_line(
         self, location: SourceLocation | None, unit: Unit | Reader
     ) -> SourceLocation | None:
-        """Return the line of a file of properties that names what it declares."""
+        """Return the line in a file of properties that declares the unit."""
         from vde_dagster.plugins.dbt.manifest import Reader
 
         if location is None or location.line or location.path.suffix not in (".yml", ".yaml"):
@@ -342,7 +342,7 @@ class DbtProject:
 
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Statements by the name of their list, and what of the lists has no meaning here."""
+        """Statements by the name of their list, and the ignored ones."""
         found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
         unread: list[str] = []
         hooks = self._memory.get("around", ())
@@ -402,7 +402,7 @@ class DbtProject:
 
 
 def _with_tests(unit: Unit | Reader) -> str:
-    """Return what a message about a node that is refused adds about its tests."""
+    """Return the addition to a message about a refused node, on its tests."""
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

@@ -121,7 +121,7 @@ def _write(contents: Mapping[Path, bytes]) -> None:
     """Write each file completely or not at all.
 
     Raises:
-        UsageError: One of them cannot be written.
+        UsageError: A file cannot be written.
     """
     from vde_dagster.api.sources import replacing
 

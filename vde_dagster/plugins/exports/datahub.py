@@ -1,6 +1,6 @@
 """The content of an environment as a file of DataHub's metadata change proposals (MCPs).
 
-Plain JSON in the form that `datahub ingest` reads from a file: one aspect of one entity each.
+Plain JSON in the form that `datahub ingest` reads from a file: each is one aspect of one entity.
 Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
 """
 
@@ -24,7 +24,7 @@ _FABRICS = (
     *("DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG"),
     *("CORP", "RVW", "TST", "SIT", "SBX", "SANDBOX", "CERT"),
 )
-"""DataHub's environments except production's: a closed list; others map to NON_PROD."""
+"""DataHub's environments except production's: a closed list; other environments map to NON_PROD."""
 _MADE_OF = ("identity", "transformation", "aggregation")
 _UNKNOWN = ("python", "unknown")
 _COLUMN_AUDIT = re.compile(r"(not_null|unique_values)\(columns=\(([^()]*)\)\)")
@@ -227,7 +227,7 @@ class _Proposals:
     def _flows_into(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the sources of a column: of its values, of its rows, and possible ones."""
+        """Yield the sources of a column's values and rows, and possible sources."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:

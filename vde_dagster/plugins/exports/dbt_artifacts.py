@@ -1,4 +1,5 @@
-"""A project's document as dbt's `manifest.json` and `catalog.json`, for tools that read those.
+"""A project's document as dbt's `manifest.json` and `catalog.json`, for tools that read these
+files.
 
 Source: https://schemas.getdbt.com/dbt/manifest/v12.json and https://schemas.getdbt.com/dbt/catalog/v1.json
 """
@@ -68,7 +69,7 @@ class _Artifacts:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """dbt's names of models, which lack a schema, so ambiguous ones are prefixed with it."""
+        """dbt's names of models, which have no schema unless the name is ambiguous."""
         last = Counter(_parts(model.name)[1] for model in self.document.models)
         return {
             model.name: name if last[name := _parts(model.name)[1]] == 1 else "__".join(parts)
@@ -295,7 +296,7 @@ class _Artifacts:
     # -- tests ---------------------------------------------------------------------------------
 
     def _tests(self, model: Document.Model) -> Iterator[Node]:
-        """Yield a model's audits as tests: dbt's own ones by column, others as a query."""
+        """Yield a model's audits as tests: dbt's own tests by column, other audits as queries."""
         seen = Counter[str]()
         for audit in model.audits:
             called = _COLUMN_AUDIT.fullmatch(audit.name)
@@ -400,7 +401,7 @@ def _resource(model: Document.Model) -> str:
 
 
 def _materialized(model: Document.Model) -> str:
-    """Return the nearest of dbt's materializations; the kind itself is in `meta`."""
+    """Return the nearest dbt materialization; the kind itself is in `meta`."""
     if model.kind == "SEED":
         return "seed"
     if model.kind == "EXTERNAL":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 
 SAME = 1e-9
-"""Relative difference below which fractions are equal: Spark adds them in any order."""
+"""Relative difference below which fractions are equal, because Spark adds them in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def compare(
     """Compare metrics in two environments, or versions of them, each by its own definitions.
 
     Raises:
-        UsageError: MetricFlow refuses the question, or as `Queries.run`.
+        UsageError: MetricFlow refuses the question, or `Queries.run` fails.
     """
     metrics = layers[0].metric_names(question.names)
     first, second = (

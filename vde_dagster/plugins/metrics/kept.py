@@ -1,4 +1,4 @@
-"""Definitions of metrics in the files, and those kept with an environment.
+"""Definitions of metrics, in the files and stored with an environment.
 
 An environment keeps the texts of the files of its plan, so `prod@41` evaluates a metric by its
 definition at that version. An environment without kept definitions, published by an older release,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.metrics.layer import SemanticLayer
 
 NAME = "metrics"
-"""Name under which environments keep them."""
+"""Name under which environments store the definitions of metrics."""
 
 
 def _kept_text(workspace: Handles) -> str | None:
@@ -81,7 +81,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
 def require_kept(
     workspace: Workspace, layer: SemanticLayer, names: Sequence[str], environment: str
 ) -> None:
-    """Make sure that an environment's definitions include the given metrics of the files.
+    """Check that an environment's definitions include the given metrics of the files.
 
     Raises:
         UsageError: A metric is only in the files; unknown names are reported when they are used.

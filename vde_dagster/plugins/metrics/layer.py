@@ -61,7 +61,7 @@ class DescribedMetric:
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: Its dimensions under MetricFlow's names; for a saved query, the ones that it uses.
+        by: Its dimensions under MetricFlow's names; for a saved query, the dimensions that it uses.
     """
 
     name: str
@@ -194,7 +194,7 @@ class SemanticLayer:
         return sql
 
     def _order(self, saved: str) -> list[str]:
-        """Return the order of a saved query without an own one: its dimensions."""
+        """Return the dimensions of a saved query, as the order of a query without its own order."""
         asked = self.saved[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
@@ -360,7 +360,7 @@ def _plain(written: str) -> str:
 
 
 def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return the names with an ending, of these only those with the shortest path."""
+    """Return the names with an ending that have the shortest path."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]

@@ -39,7 +39,7 @@ class OssieDocument:
     left_out: tuple[str, ...]
 
     def yaml(self) -> str:
-        """Return it as YAML."""
+        """Return the document as YAML."""
         return yaml.safe_dump(self.value, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -43,10 +43,10 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
 
 
 def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure]:
-    """Yield metrics and saved queries as readers of models; of one file, or all.
+    """Yield metrics and saved queries, of one file or all, as readers of models.
 
     Raises:
-        ProjectError: MetricFlow refuses to write the SQL of one.
+        ProjectError: MetricFlow refuses to write the SQL of a metric or query.
     """
     definitions = layer.definitions
     for name in (*layer.metrics, *layer.saved):
@@ -110,7 +110,8 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns named for each table; in a query with several tables, possible ones.
+    """Return the columns named for each table, including possible ones in queries of several
+    tables.
 
     MetricFlow qualifies columns if a query has several tables.
     """
@@ -135,7 +136,7 @@ def _named(sql: str) -> dict[str, set[str]]:
 
 
 def _definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Read all files, once for the files of one project that are loaded one after another."""
+    """Read all files once for consecutive loads of files of one project."""
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
     if key not in _last:
         _last.clear()

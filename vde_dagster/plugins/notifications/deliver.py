@@ -1,7 +1,7 @@
 """Sending: each receiver follows the outbox with its own position, and gets each message once.
 
-The position moves as soon as a service has accepted a message. So only the message that was being
-sent when the process was killed is repeated. An unavailable service delays only its own receivers.
+The position moves as soon as a service has accepted a message. After a killed process only the
+message in transit is repeated. An unavailable service delays only its own receivers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST = timedelta(days=1)
 """Maximum age of the events for a new receiver."""
 _HOUR = timedelta(hours=1)
 _MOST_TOGETHER = 20
-"""Maximum number of messages that are listed when several are sent as one."""
+"""Maximum number of messages that are listed in a combined message."""
 
 
 @dataclass(slots=True)
@@ -37,11 +37,11 @@ class Notified:
     """The result for a receiver.
 
     Args:
-        sent: Messages; several sent as one count as one.
-        told: Records in them.
+        sent: Number of messages; a combined message counts as one.
+        told: Number of records in these messages.
         held: Records that wait because the receiver has reached its limit for this hour.
         forgotten: Records that were deleted before they could be sent.
-        problem: The reason why it did not get all messages.
+        problem: The reason why the receiver did not get all messages.
     """
 
     receiver: str
@@ -103,7 +103,9 @@ class _Delivery:
         return self.done
 
     def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send messages for records; return the last processed number, unless all were."""
+        """Send messages for records; return the number of the last processed record, if some are
+        left.
+        """
         wanted = [one for record in records if (one := self._wanted(record)) is not None]
         if not wanted:
             return None
@@ -136,7 +138,7 @@ class _Delivery:
         return most - len(own)
 
     def _send(self, messages: Sequence[Message]) -> None:
-        """Send one message, of one or several records, and record it."""
+        """Send one message, for one or several records, and record it."""
         project = self.workspace.settings.name
         if len(messages) == 1:
             subject, body = messages[0].subject, messages[0].body(self.receiver)
@@ -168,7 +170,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
 
     Raises:
         UsageError: Its URL is not valid for Apprise.
-        ExecutionError: The service did not accept it.
+        ExecutionError: The service did not accept the message.
     """
     apprise = _apprise()
     address = expand_secrets(receiver.url)

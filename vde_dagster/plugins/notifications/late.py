@@ -38,7 +38,7 @@ class LateModel:
     owners: frozenset[str]
 
     def sentence(self) -> str:
-        """Describe it in one sentence."""
+        """Return a sentence about the late model."""
         last = f"filled last on {instant_text(self.since)}"
         return f"{self.name}: {last}, promised within {_length(self.promised)}"
 

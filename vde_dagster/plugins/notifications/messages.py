@@ -69,7 +69,7 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver wants one of its events, and owns a model in it."""
+        """Return whether a receiver subscribed to one of the events, and owns a model in it."""
         if not self.events & receiver.events:
             return False
         if receiver.owner is None:
@@ -336,7 +336,7 @@ class Messages:
             yield Line(one.sentence, "approval", frozenset(one.approvers))
 
     def _changed(self, plan: Plan, event: str) -> Iterator[Line]:
-        """Yield the changed models, by kind of change, and those that a restatement recomputes."""
+        """Yield the changed models, by kind of change, and the recomputed models."""
         owners = self._owners(plan)
         for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
             names = [model.name for model in plan.models if model.change is change]

@@ -13,7 +13,7 @@ from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.notifications.deliver import send, sentence
 
 BUDGET_SECONDS = 30.0
-"""Time after which a tick leaves receivers to the next one: Dagster stops ticks of a minute."""
+"""Time after which a tick leaves receivers to the next tick: Dagster stops ticks of a minute."""
 
 
 def notify_sensor(settings: Settings) -> dg.SensorDefinition:

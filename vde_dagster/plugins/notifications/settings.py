@@ -23,7 +23,7 @@ EVENTS = {
 }
 """Events for receivers."""
 _RARE = tuple(name for name in EVENTS if name != "run")
-"""Events of a target that names none."""
+"""Events that a target without `events` does not receive."""
 _OF_OWNERS = ("approval", "audit_blocked", "contract", "late", "refused", "run_failed")
 _KEYS = ("url", "events", "environments")
 
@@ -133,7 +133,7 @@ class Receiver:
     owner: str | None = None
 
     def wants_environment(self, environment: str, settings: Settings) -> bool:
-        """Return whether it receives events of an environment."""
+        """Return whether the receiver gets events of an environment."""
         if self.environments:
             return any(fnmatchcase(environment, pattern) for pattern in self.environments)
         return environment == PRODUCTION or settings.is_protected(environment)

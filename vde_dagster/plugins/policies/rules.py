@@ -1,4 +1,4 @@
-"""Rules as files define them: expressions of CEL (https://cel.dev) with a message."""
+"""Rules in files: expressions of CEL (https://cel.dev), each with a message."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
 def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key = None) -> None:
     """Sign a plan with a private key: in its file, or in the state for a plan's id.
 
-    Read it first: the signature covers everything that the plan does. Examples:
-    vde plan sign plan.json --key anna.pem; vde plan sign prod-1a2b3c4d5e
+    Read the plan first: the signature covers all of it. Examples: vde plan sign plan.json --key
+    anna.pem; vde plan sign prod-1a2b3c4d5e
     """
     from vde_dagster.api.errors import UsageError
     from vde_dagster.api.values import json_value

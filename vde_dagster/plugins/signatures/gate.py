@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
     """Yield the missing signatures of a plan; see `Gate`.
 
-    A run of missing intervals needs none: it computes what was signed at its publication. Its kind
-    is derived from its content, see `proven_plan`.
+    A run of missing intervals needs no signatures, because its definitions were signed at their
+    publication. The kind `run` is derived from the plan's content, see `proven_plan`.
     """
     settings = read_settings(workspace)
     needed = settings.required.get(plan.environment, 0)

@@ -1,4 +1,4 @@
-"""Ed25519 keys: private ones as PEM, in a file or a variable, and public ones as a line of text."""
+"""Ed25519 keys: private keys as PEM, in a file or a variable, and public keys as a line of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_BYTES = 32
 
 
 def make_key(path: Path) -> str:
-    """Write a new private key to a file that only its owner can read, and return the public one.
+    """Write a new private key to a file that only its owner can read; return the public key.
 
     Raises:
         UsageError: The file exists, or cannot be written.
@@ -51,7 +51,7 @@ def private_key(path: Path | None) -> Ed25519PrivateKey:
     """Read a private key from a file, or from `VDE_SIGNING_KEY`.
 
     Raises:
-        UsageError: It is missing, or not an Ed25519 key without a password. Messages never
+        UsageError: The key is missing, has a password, or is not an Ed25519 key. Messages never
             contain any part of it.
     """
     _require_cryptography()

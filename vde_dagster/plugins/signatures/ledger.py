@@ -37,7 +37,7 @@ class Signatures:
         """Store the signatures of a file by trusted keys.
 
         Raises:
-            UsageError: One of them is of other content, or none is by a trusted key.
+            UsageError: A signature belongs to other content, or no key is trusted.
         """
         settings, found = read_settings(workspace), read_signatures(value)
         plan_id = document["plan"]["id"]
@@ -74,8 +74,8 @@ SIGNATURES = Signatures()
 def read_settings(workspace: Workspace) -> SignaturesSettings:
     """Return the project's table of settings, or an empty one.
 
-    If the environment's variables define keys, keys in the project's files do not count: a person
-    who can change the files cannot add one.
+    If the environment's variables define keys, keys in the project's files do not count, so that a
+    person who can change the files cannot add a key.
     """
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
     given = {name.upper(): value for name, value in os.environ.items()}
@@ -88,7 +88,7 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
 
 
 def keep(workspace: Workspace, plan_id: str, found: Iterable[Signature]) -> None:
-    """Store signatures of a plan by trusted keys, replacing each key's earlier one."""
+    """Store signatures of a plan by trusted keys, replacing earlier signatures of these keys."""
     settings = read_settings(workspace)
     trusted = {one.key: one for one in found if settings.who(one.key) is not None}
     database = workspace.store.database

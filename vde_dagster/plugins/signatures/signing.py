@@ -98,6 +98,6 @@ def _signed(document: Mapping[str, Any], at: str) -> bytes:
 
 
 def _json_bytes(value: object) -> bytes:
-    """Write JSON as it is signed: sorted keys, no whitespace, UTF-8."""
+    """Write JSON in its signed form: sorted keys, no whitespace, UTF-8."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")

@@ -19,7 +19,7 @@ from vde_dagster.api.values import mask
 from vde_dagster.plugins.site.compact import compact
 
 SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.js", "graph.js")
-"""Files of the pages themselves."""
+"""Folder of the pages' own files."""
 
 DATA = "data"
 """The folder of scripts, which contains only the site's files."""

@@ -352,7 +352,7 @@ def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[t
 
 
 def _within(query: str | None, source: str) -> str | list[int] | None:
-    """Return a query as its range in the source (UTF-16 units), if equal except for space.
+    """Return a query as its range in the source (UTF-16 units), if they differ only in space.
 
     >>> _within("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
     [18, 10]

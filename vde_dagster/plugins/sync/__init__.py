@@ -29,7 +29,7 @@ def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> L
 
 
 def sync_assets(catalog: AssetCatalog, settings: Settings) -> Iterable[Any]:
-    """Return an asset for each sync of a project; none where its files have mistakes."""
+    """Return an asset for each sync of a project; none if its files have mistakes."""
     if catalog.live.errors or not any(settings.root.glob("syncs.y*ml")):
         return ()
     from vde_dagster.plugins.sync.assets import assets_of

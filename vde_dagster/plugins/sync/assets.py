@@ -15,7 +15,7 @@ from vde_dagster.plugins.sync.syncs import Syncs
 
 
 class SyncConfig(dg.Config):
-    """What is asked of a sync."""
+    """Configuration of a sync's asset."""
 
     environment: str = PRODUCTION
     full: bool = False

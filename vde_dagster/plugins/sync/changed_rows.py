@@ -1,7 +1,7 @@
 """Differences of a model's rows between two versions of an environment, without a JVM.
 
-A data file of both versions, with the same deleted rows, has no changes: PyIceberg reads only the
-others. Views without a table are compared by Spark, see `vde changes`.
+A data file of both versions, with the same deleted rows, has no changes: PyIceberg reads only other
+files. Views without a table are compared by Spark, see `vde changes`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Rows = Callable[[Sequence[str]], Iterator[dict[str, Any]]]
 """Reads some columns of rows, as Python's values."""
 
 Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
-"""A row to write outside, the key of a row to remove, or a row that was compared and is equal."""
+"""A row to write outside, the key of a row to remove, or an unchanged compared row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ChangedRows:
 
     Args:
         shape: Hash of the rows' form and of their address.
-        since: The version that they were compared with; 0 if all rows of the later one are added.
+        since: The earlier version; 0 if all rows of the later version are added.
         why: The reason for 0, if something was sent before.
         key: The sync's key, in the case of the columns' author.
         names: The columns of the view by the names in the schema.
@@ -179,7 +179,7 @@ def _by_spark(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The form of the rows that are sent.
+    """The form of the sent rows.
 
     Args:
         schema: The columns, in their author's case.

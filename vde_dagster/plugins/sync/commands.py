@@ -1,4 +1,4 @@
-"""`vde sync plan`, `run`, `status` and `replay`; nothing heavy is imported before they run."""
+"""`vde sync plan`, `run`, `status` and `replay`; heavy modules are imported when they run."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def sync_run(
     names: SyncNames = None,
     full: Full = False,
 ) -> None:
-    """Make outside systems what an environment shows, by the changes since the last run.
+    """Send outside systems the changes of an environment since the last run.
 
-    The exit code is 1 where rows were refused. Example: vde sync run prod customers
+    The exit code is 1 if rows were refused. Example: vde sync run prod customers
     """
     from vde_dagster.plugins.sync.syncs import Syncs
 
@@ -76,9 +76,9 @@ def sync_run(
 def sync_replay(
     workspace: Workspace, output: Output, environment: EnvironmentName, names: SyncNames = None
 ) -> None:
-    """Send rows that were refused once more, as the last version that was sent shows them.
+    """Send refused rows again, with their values in the version that was sent last.
 
-    The exit code is 1 where rows were refused again. Example: vde sync replay prod
+    The exit code is 1 if rows were refused again. Example: vde sync replay prod
     """
     from vde_dagster.plugins.sync.syncs import Syncs
 

@@ -1,4 +1,4 @@
-"""Syncs as `syncs.yaml` defines them."""
+"""Definitions of syncs in `syncs.yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of compared rows, in a temporary file: any number of them in little memory."""
+"""Keys of compared rows, in a temporary file to save memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class HeldKeys:
         )
 
     def take_one(self, key: bytes) -> bool:
-        """Take one occurrence of a key, and return whether there was one."""
+        """Remove one occurrence of a key, and return whether there was one."""
         take = "UPDATE counted SET n = n - 1 WHERE key = ? AND n > 0"
         return self.database.execute(take, (key,)).rowcount == 1
 

@@ -1,7 +1,7 @@
 """Positions of syncs, and the rows that sinks refused, in tables of SQLAlchemy.
 
-A sink with a transaction has them in its own database, so that rows and position are committed
-together; for others they are in the state's database.
+A sink with transactions has the tables in its own database, so that rows and position are committed
+together; for other sinks they are in the state's database.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class SyncCursor:
     """Position of a sync: the version that the outside has.
 
     Args:
-        version: The version of the environment; 0 for none yet.
-        publication: The publication of that version, which another state does not have.
+        version: The version of the environment; 0 before the first run.
+        publication: The publication of that version, which identifies the state.
         shape: Hash of the form of the rows, see `ChangedRows`.
         pending: The version of an interrupted step, or None.
         sent: Number of rows of the last step; `unchanged` and `refused` likewise.
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A refused row as JSON: its values, or the values of its key if it was to be deleted."""
+    """A refused row as JSON: its values, or its key's values if the row was to be deleted."""
 
     number: int
     version: int
@@ -107,7 +107,7 @@ class Ledger:
     """The ledger of one sync of one environment.
 
     Args:
-        transact: Runs work in a named transaction, or in the one that the rows are in.
+        transact: Runs work in a named transaction, or in the transaction of the rows.
     """
 
     transact: Transact

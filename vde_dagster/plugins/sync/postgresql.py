@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 IDLE_SECONDS = 600.0
-"""How long a sync may be idle in its transaction, in which it reads rows to send."""
+"""Maximum idle seconds of a sync's transaction, while it reads rows to send."""
 _MAKING = 0x7664655F  # "vde_", the lock under which tables are made
 
 
@@ -55,7 +55,8 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Begin a transaction; it commits at the end of the block, unless it is dry.
 
         Raises:
-            ExecutionError: The server failed, and nothing was changed unless it says otherwise.
+            ExecutionError: The server failed, and nothing was changed unless the message reports a
+                change.
         """
         effects = workspace.store.database.effects
         try:
@@ -154,12 +155,12 @@ class Rows:
 
     @property
     def table(self) -> sa.Table:
-        """The table as it is in the database."""
+        """The table as it exists in the database."""
         assert self._table is not None, "begun before rows are sent"
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table or the columns that it lacks; note keys for a full comparison."""
+        """Create the table or its missing columns; record keys for a full comparison."""
         import pyarrow as pa
 
         self._step = step
@@ -231,7 +232,7 @@ class Rows:
         return [one for one in self._columns if one.name in self.step.key]
 
     def send(self, batch: Batch) -> int:
-        """Write a batch; rows that are as they should be are left alone."""
+        """Write a batch; rows that are already equal are left alone."""
         try:
             with self.effects.at("sync.batch"), self.conn.begin_nested():
                 changed = self._put(batch) if batch.rows else 0
@@ -297,7 +298,7 @@ class Rows:
         return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """Delete, after a full comparison, what the view does not show."""
+        """Delete, after a full comparison, rows that the view does not have."""
         if self._shown is None:
             return 0
         shown = self._shown
@@ -309,9 +310,9 @@ class Rows:
 
 
 def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column by a model's, where it has one: of the same case, or the only one.
+    """Return, for a model's columns, the table's columns: of equal case, or the only match.
 
-    Tables of earlier releases, and of people who quote no names, have lower case.
+    Tables of earlier releases, and tables created without quotes, have lower-case names.
     """
     found = {}
     for name in names:
@@ -327,7 +328,7 @@ _FAR = re.compile(r"([+-])(\d+)(-\d\d-\d\d)(.*)")
 
 
 def _far_time(value: Any) -> Any:
-    """Return a day or an instant of a year that Python lacks as PostgreSQL reads it."""
+    """Return a day or an instant of a year beyond Python's range as PostgreSQL reads it."""
     far = _FAR.fullmatch(value) if isinstance(value, str) else None
     if far is None:
         return value
@@ -358,7 +359,7 @@ _TYPES: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("binary", lambda _: sa.LargeBinary()),
     ("large_binary", lambda _: sa.LargeBinary()),
 )
-"""PostgreSQL's types, by what Arrow's are; others are text."""
+"""PostgreSQL's types by Arrow type; all other types are text."""
 
 
 def _type(type_: pa.DataType) -> Any:

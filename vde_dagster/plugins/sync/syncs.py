@@ -35,7 +35,7 @@ class Synced:
 
     Args:
         since: The version that the outside had; 0 if all rows were sent.
-        why: The reason for sending all rows, if some were sent before.
+        why: The reason for sending all rows, if rows were sent before.
         sent: Number of rows that were written or removed, or would be by a dry run.
         unchanged: Number of compared rows that are equal outside.
         refused: Number of rows that the outside refused; they are stored, to be replayed.
@@ -120,10 +120,10 @@ class Syncs:
         return found
 
     def plan(self, definition: SyncDefinition, environment: str, *, limit: int = 10) -> Synced:
-        """Return what a run would send, without sending it.
+        """Return the changes that a run would send, without sending them.
 
         Raises:
-            UsageError: The environment sends nowhere, or as `run`.
+            UsageError: The environment has no address, or `run` would fail.
         """
         with self._open(definition, environment, dry=True) as (outside, version):
             cursor = outside.ledger.cursor()
@@ -143,8 +143,8 @@ class Syncs:
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
         """Make the outside equal to the environment's view.
 
-        An interrupted step is finished first: a row that changed with its version, and changed back
-        since, is not among the changes to the current version.
+        An interrupted step is finished first: a row that changed in the interrupted version and
+        changed back later is not among the changes to the current version.
 
         Args:
             full: Whether to send all rows, whatever the position is.
@@ -183,7 +183,7 @@ class Syncs:
         return [self.workspace.store.versions.at(version.name, cursor.pending or 0), version]
 
     def status(self) -> list[Status]:
-        """Return the position of each sync in each environment, or why it cannot be read."""
+        """Return the position of each sync in each environment, or the reason why it is unknown."""
         found = []
         for definition in read_syncs(self.workspace).values():
             for name in definition.to:
@@ -200,7 +200,7 @@ class Syncs:
         return found
 
     def replay(self, definition: SyncDefinition, environment: str) -> Synced:
-        """Send refused rows again, as they are in the outside's version.
+        """Send refused rows again, with their values in the version that was sent last.
 
         Raises:
             As `run`.

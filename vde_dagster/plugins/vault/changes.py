@@ -1,7 +1,8 @@
-"""CHANGES: writing its tables, by computing the states of affected keys again.
+"""Writing of CHANGES tables: the states of affected keys are computed again.
 
-A table is a function of all rows that ever arrived. A row that repeats the state before it is not
-kept, but its time is, with the state's first row: a late row between the two makes it a change.
+A table is a function of all rows that ever arrived. A row that repeats the previous state is not
+kept, but its time is kept with the state's first row: a late row between the two turns the
+repetition into a change.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class States:
         return [name for name in self.types if name not in (self.again, self.deleted)]
 
     def unique_rows(self, new: str, old: str | None) -> str:
-        """Return the query of all rows that ever arrived: one per identity, the least.
+        """Return the query of all rows that ever arrived, one per identity.
 
         Args:
             new: The relation of arriving rows.
@@ -108,7 +109,7 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query that counts keys and times with several states, all but one dropped.
+        """Return the query that counts keys and times with several states, of which one is kept.
 
         Args:
             one: The relation of `unique_rows`.
@@ -116,7 +117,7 @@ class States:
         return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
-        """Return the query of the times at which keys disappear: present just before, absent then.
+        """Return the query of the times at which keys disappear.
 
         Args:
             one: The relation of `unique_rows`.
@@ -184,7 +185,7 @@ class States:
         return _with(self._runs(one, gaps), query)
 
     def merge(self, target: str, new: str, states: str) -> str:
-        """Return the statement that writes new states to a table and removes old ones.
+        """Return the statement that writes new states to a table and removes outdated states.
 
         Args:
             states: The relation of `states`.
@@ -319,8 +320,8 @@ def make_states(
 class ChangesWriter(Strategy):
     """Computes the states of the keys of arriving rows, and merges differences into the table.
 
-    They are computed from the table, so it must not change until the merge: the work is done on a
-    branch without other writers, and retried if another commit was faster.
+    States are computed from the table, which must not change until the merge. So the work is done
+    on a branch without other writers, and retried if another commit was faster.
     """
 
     own_session = True
@@ -394,7 +395,7 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
 
 
 def _several_states(write: Write, kind: Changes, number: int) -> str:
-    """Return the warning that states were left out, as the table has one per key and time."""
+    """Return the warning about omitted states: the table has one per key and time."""
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (

@@ -36,7 +36,7 @@ class Digest(NamedTuple):
 
     @property
     def error_key(self) -> str:
-        """The key for invalid values: all ones."""
+        """The key for invalid values, with all bits set."""
         return self._literal("F" if self.upper else "f")
 
     def _literal(self, digit: str) -> str:

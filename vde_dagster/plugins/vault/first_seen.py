@@ -1,4 +1,4 @@
-"""FIRST_SEEN: writing its tables, with one MERGE that can be repeated without effect."""
+"""Writing of FIRST_SEEN tables, with one MERGE that can be repeated without effect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Earliest:
         )
 
     def merge(self, target: str, rows: str) -> str:
-        """Return the statement that merges rows into a table if they are earlier than its own."""
+        """Return the statement that merges rows that are earlier than the table's rows."""
         on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
         # Without a WHEN MATCHED branch, Iceberg adds the rows without checking for conflicts.
         others = [name for name in self.types if name not in self.key] or self.key
@@ -64,7 +64,7 @@ class Earliest:
 
 
 def with_values(source: str, columns: Iterable[str]) -> str:
-    """Return a relation for FROM: the rows of a source without NULL in the given columns."""
+    """Return a relation for FROM: a source's rows without NULL in the given columns."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 
@@ -73,8 +73,8 @@ def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) 
     """Return a query that fails at the first row with NULL in one of the given columns.
 
     Args:
-        rows: A query with a window: Spark moves no column's expression below one. Elsewhere it may
-            compute it for rows that a condition leaves out.
+        rows: A query with a window: Spark moves no expression below a window. Elsewhere it may
+            compute an expression for rows that a condition leaves out.
     """
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_REFUSED}{position}')) AS {quote(name)}"
@@ -123,7 +123,7 @@ class FirstSeenWriter(Strategy):
     """Inserts new keys and replaces rows by earlier ones.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit, and it is run again, including its source.
+    another commit; then the MERGE runs again, including its source.
     """
 
     own_session = True

@@ -31,9 +31,8 @@ def end_dated(
     time: str = "ldts",
     sequence: str = "",
 ) -> str:
-    """`@END_DATED(satellite, key)`: its rows with `end_ldts`, the begin of the next state.
-
-    It is NULL for the latest state.
+    """`@END_DATED(satellite, key)`: the satellite's rows with `end_ldts`, the beginning of the next
+    state. `end_ldts` is NULL for the latest state.
 
     Args:
         set_key: Columns that distinguish the rows of one state, which end together.
@@ -53,7 +52,7 @@ def effectivity(
 ) -> str:
     """`@EFFECTIVITY(satellite, key, set_key)`: the validity of a driving key's other sides.
 
-    A row that marks the key as deleted ends the rows before it, and begins nothing.
+    A row that marks the key as deleted ends the previous rows, and begins no new one.
     """
     columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in columns)
@@ -124,7 +123,7 @@ def pit(
     """`@PIT(hub, key, as_of, satellite, …)`: the valid row of each satellite at each time.
 
     One row per key and time, with the key and time of each satellite's row, in columns prefixed
-    with the satellite's name. Before its first row they are the ghost's.
+    with the satellite's name. Before a satellite's first row these are the ghost's values.
 
     Args:
         satellites: One with a sequence is written as `(satellite, number)`: of the states of one

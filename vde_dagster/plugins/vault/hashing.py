@@ -47,7 +47,7 @@ def hash_key(
     nulls: str = "null",
     case_sensitive: bool | None = None,
 ) -> str:
-    """`@HASH_KEY(a, b)`: the hash of a key; NULL if all of its columns are.
+    """`@HASH_KEY(a, b)`: the hash of a key; NULL if all of its columns are NULL.
 
     Args:
         algorithm: `md5`, `sha1` or `sha256`; by default the variable `vault_hash`, or MD5.
@@ -146,8 +146,9 @@ BEGINNING = {
     "timestamp_ntz": "TIMESTAMP_NTZ '1900-01-01 00:00:00'",
     "date": "DATE '1900-01-01'",
 }
-"""The load date of ghosts by its type: combined with another type, a column of load dates would
-become an instant."""
+"""The load date of ghosts by type, because a union with another type would change the column's
+type.
+"""
 
 
 class Part(NamedTuple):

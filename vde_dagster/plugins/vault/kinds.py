@@ -46,7 +46,7 @@ class FirstSeen(Kind):
     """Filled interval by interval, in any order; the earliest row of each key is kept.
 
     Args:
-        key: Output columns that identify a row; NULL in one of them is refused.
+        key: Output columns that identify a row; NULL in a key column is refused.
         time: The output column with the load date.
         source: The output column with the record source, which decides between rows of one time.
         loaders: If each source has its own table: crons of sources that have one; else None.
@@ -107,7 +107,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return a model for each source, and one over them, if sources have their own loaders."""
+        """Return a model for each source, and one over them, if sources load separately."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source
@@ -152,7 +152,7 @@ class Changes(Kind):
     """Filled interval by interval, in any order; a row is kept if its key's state changes.
 
     Args:
-        key: Output columns that identify the object with states; NULL in one of them is refused.
+        key: Output columns that identify the object with states; NULL in a key column is refused.
         time: The output column with the load date: DATE, TIMESTAMP, TIMESTAMP_NTZ.
         source: The output column with the record source, which is not compared.
         compare: Output columns whose values are the state; others follow them; empty for all.

@@ -164,7 +164,9 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return its record source if that is a text, otherwise the first table that it reads."""
+        """Return its record source if it is a text literal, otherwise the first table that it
+        reads.
+        """
         table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")

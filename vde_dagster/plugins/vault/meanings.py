@@ -36,7 +36,7 @@ class FirstSeenMeaning(IncrementalMeaning):
 
 
 class ChangesMeaning(IncrementalMeaning):
-    """Rows where a key's state differs from the one just before it in time."""
+    """Rows where a key's state differs from the previous state in time."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key and the columns that order and make states, in the end all columns."""

@@ -1,7 +1,7 @@
 """HUB, SATELLITE and others: kinds under their Data Vault names, with a vault's defaults.
 
-Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: a header may
-switch between the two names, and nothing is rebuilt.
+Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: switching a header
+between the two names rebuilds nothing.
 """
 
 from __future__ import annotations

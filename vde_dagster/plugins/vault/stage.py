@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NULLS = {"required": "-1", "optional": "-2"}
 """Default values for NULL, for unset variables `vault_null_required` and `vault_null_optional`."""
 _KEPT = "_original"
-"""Suffix of the column that keeps the value whose NULL is replaced."""
+"""Suffix of the column that keeps the original value where NULL is replaced."""
 _ALL_EXCEPT = "all_except"
 
 
@@ -117,7 +117,7 @@ def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataTy
 
 
 def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list[tuple[str, str]]:
-    """Return hashdiffs of all columns but some: (name, Spark SQL)."""
+    """Return hashdiffs of all columns except some: (name, Spark SQL)."""
     from sqlglot import exp
 
     from vde_dagster.plugins.vault.hashing import hashdiff

@@ -1,4 +1,4 @@
-"""The desk: open texts of a project, its reading with these texts, and the resulting plan.
+"""The desk: open texts of a project, their analysis, and the resulting plan.
 
 All files are read again whenever a text changed or a second has passed, which takes a tenth of a
 second for 1,000 models: unchanged files come from the cache, unchanged models from memory. So
@@ -43,7 +43,7 @@ _MANIFESTS = ("target/manifest.json", "target/semantic_manifest.json")
 """Files that `dbt compile` writes."""
 _READ_ENDINGS = (".yaml", ".yml", ".toml", ".py")
 FRESH_SECONDS = 1.0
-"""Seconds for which a reading is valid while no text changes: other programs write files, too."""
+"""Seconds for which an analysis is valid while no text changes: other programs write files, too."""
 
 
 class EditorMemo(SnapshotMemo):
@@ -96,7 +96,7 @@ class Outlook:
 
 
 class Desk:
-    """Open texts of one project and their analysis; only one thread at a time may read.
+    """Open texts of one project and their analysis; only one thread at a time may use it.
 
     Args:
         root: The project's folder.
@@ -161,7 +161,7 @@ class Desk:
         return frozenset(state)
 
     def relative_path(self, file: Path) -> str | None:
-        """Return a file's path from the root; None for one outside of it."""
+        """Return a file's path from the root; None for a file outside of it."""
         with suppress(ValueError, OSError):
             return file.resolve().relative_to(self.root).as_posix()
         return None
@@ -242,7 +242,7 @@ class Desk:
         return load_project(self.root, strict=False, parsed=parsed, instead=instead), parsed
 
     def _last_readable(self, path: str) -> str:
-        """Return the last readable text of a file, or the saved one."""
+        """Return the last readable text of a file, or its saved text."""
         return self._readable.get(path) or self._saved(path) or ""
 
     def _saved(self, path: str) -> str | None:

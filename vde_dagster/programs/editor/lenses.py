@@ -1,4 +1,4 @@
-"""Lenses: above each model the effect of its text, by the plan for it."""
+"""Lenses: the effect of a model's text, shown above the model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lenses(reading: Reading, outlook: Outlook, path: str) -> list[Lens]:
 def _consequence(
     reading: Reading, outlook: Outlook, plan: Plan, model: PlannedModel
 ) -> Iterator[str]:
-    """Describe the effect of one model's text: on its own table, on those below, and on readers."""
+    """Describe the effect of a model's text on its table, on dependent tables and on readers."""
     if model.change is Change.UNCHANGED and not model.builds and not model.audits:
         yield f"as in {outlook.environment}"
         return

@@ -1,4 +1,4 @@
-"""Definitions and uses of a word, and its rename with the proof that nothing else changes."""
+"""Definitions and uses of a word, and renames with a proof that nothing else changes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _renamed_mentions(symbols: Symbols, symbol: Symbol, new: str) -> list[Mentio
     """Return the mentions of a symbol, if a rename can edit all of them.
 
     Raises:
-        UsageError: Only the author can change one of them.
+        UsageError: Only the author can change a mention.
     """
     found = symbols.mentions(symbol)
     places = [_place(symbols.reading, one.span) for one in found if one.by_hand]
@@ -122,10 +122,10 @@ def _place(reading: Reading, span: Span) -> str:
 
 
 def new_model_name(old: ModelName, new: str) -> ModelName:
-    """Return the new name of a model: a plain one stays in its namespace.
+    """Return the new name of a model; a name without a namespace keeps the model's namespace.
 
     Raises:
-        UsageError: It is not a valid name.
+        UsageError: The name is not valid.
     """
     parts = new.strip().split(".")
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
@@ -185,7 +185,7 @@ def _model_renamed(
 
 
 def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
-    """Return the edit of one mention; a bare column in SELECT is two mentions of one word."""
+    """Return the edit of one mention; a plain column in SELECT is two mentions in one word."""
     span = one.span
     if one.keeps:
         return Edit(span.start, span.end, old + one.keeps.format(new))

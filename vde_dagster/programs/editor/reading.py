@@ -55,7 +55,7 @@ class Mention(NamedTuple):
         defines: Whether the object is defined or named here.
         output: Whether the word also names an output column, which needs an alias to keep its name
             when the word changes.
-        qualifies: Whether it is a table's own name in front of a column's.
+        qualifies: Whether it is a table's own name that qualifies a column.
         keeps: Text to add after the word instead of replacing it, with `{}` for the new name.
         by_hand: Whether only the author can change the word: an edit cannot be proved right.
     """
@@ -71,9 +71,9 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A project at one moment, as far as it can be read.
+    """A project at one moment, including unsaved texts.
 
-    If a text cannot be read while it is typed, it keeps the models of the last readable text.
+    If a text cannot be read while it is typed, the models of its last readable text count.
 
     Args:
         project: Has the models of the readable files.

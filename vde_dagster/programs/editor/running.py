@@ -1,7 +1,7 @@
-"""Running the query at the cursor: a common table expression, with the ones it reads, or a whole
-model, over the environment's tables. Nothing is written.
+"""Running the query at the cursor: a common table expression with its inputs, or a whole model,
+over the environment's tables. Nothing is written.
 
-It runs on a separate thread and workspace, so that requests about words do not wait for Spark.
+Queries run on a separate thread and workspace, so that requests about words do not wait for Spark.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
 
 
 class Runner:
-    """Runs queries of readings; one thread at a time may run them, any thread may interrupt."""
+    """Runs queries; one thread at a time may run them, and any thread may interrupt."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -101,7 +101,7 @@ class Runner:
             limit: Maximum number of rows.
 
         Raises:
-            VdeError: A table that it reads does not exist, or Spark refuses it.
+            VdeError: A table of the query does not exist, or Spark refuses the query.
         """
         settings = reading.project.settings
         memo = EditorMemo(settings.work_dir / "cache" / "snapshots")

@@ -1,7 +1,7 @@
 """The language server: `vde lsp`, over stdin and stdout, for any LSP client.
 
 All analysis runs on one thread, in the order of requests, so that the client's messages never wait
-for it; an answer reflects the texts at the time of its computation, and answers about older texts
+for analysis. An answer reflects the texts at the time of its computation; answers about older texts
 are not sent.
 """
 
@@ -70,7 +70,7 @@ class VdeServer(LanguageServer):
     # -- files -----------------------------------------------------------------------------
 
     def project_path(self, uri: str) -> str | None:
-        """Return a document's path from the project's root; None for one outside of it."""
+        """Return a document's path from the project's root; None for a document outside of it."""
         name = to_fs_path(uri)
         return None if name is None else self.desk.relative_path(Path(name))
 
@@ -161,7 +161,7 @@ class VdeServer(LanguageServer):
         return bool(lens is not None and lens.refresh_support)
 
     def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
-        """Publish diagnostics; clear files that have none any more."""
+        """Publish diagnostics; clear files that no longer have any."""
         for path in sorted({*found, *self._reported}):
             uri = self.document_uri(path)
             open_ = self.workspace.text_documents.get(uri)
@@ -254,7 +254,7 @@ class VdeServer(LanguageServer):
             waiting = (await loop.run_in_executor(None, ended)).not_done
 
     async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
-        """Return a document's edits by `vde format`; None if it is not formatted."""
+        """Return a document's edits by `vde format`; None if it cannot be formatted."""
         path = self.project_path(uri)
         if path is None or not path.endswith(".sql"):
             return None

@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def is_run(self) -> bool:
-        """Whether a step executes it."""
+        """Whether a step executes the cell."""
         return self.kind == "code" and _SKIPPED not in self.tags
 
 
@@ -60,7 +60,7 @@ class Notebook:
         """The `MODEL (…)` header in its first cell; None for a notebook that is not a model.
 
         Raises:
-            ProjectError: It is in a code cell, which no kernel could run.
+            ProjectError: The header is in a code cell, which no kernel could run.
         """
         first = self.cells[0] if self.cells else None
         if first is None or not _HEADER.match(first.source):

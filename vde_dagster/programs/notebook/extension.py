@@ -55,7 +55,7 @@ def begin_step(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Close the workspace, and restore the shell as it was before the extension."""
+    """Close the workspace, and restore the shell's earlier state."""
     workspace = shell.user_ns.get("workspace")
     if isinstance(workspace, NotebookWorkspace):
         shell.user_ns.pop("workspace")

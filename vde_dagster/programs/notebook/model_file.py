@@ -36,11 +36,11 @@ from vde_dagster.project.sources.source import Folder
 from vde_dagster.sql.scanner import SourceText
 
 PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
-"""The column of a notebook that declares none: its table is its page."""
+"""Name of the column of a notebook without declared columns, whose table holds its page."""
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook; one without a header in its first cell defines nothing.
+    """Read a notebook; a notebook without a header in its first cell defines nothing.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.
@@ -255,7 +255,7 @@ _ASKS = {"read": (0, "model", False), "ask": (1, "sql", True)}
 
 
 def _read_by(call: ast.Call) -> tuple[bool, str | None] | None:
-    """Return whether a call reads rows by a query, and its text or a model's name, if constant.
+    """Return the query or the model's name that a call reads, if it is constant.
 
     Returns:
         None for all other calls.

@@ -53,7 +53,7 @@ def _replaced(sql: str, value: Callable[[str], str]) -> str:
 
 
 def _begins(before: Token | None, colon: Token) -> bool:
-    """Return whether a colon starts a parameter: nothing precedes it as in `STRUCT<a:INT>`."""
+    """Return whether a colon starts a parameter, unlike the colon in `STRUCT<a:INT>`."""
     if before is None or before.end < colon.start:
         return True
     return before.kind == "punct" and before.text not in (")", "]", "}")

@@ -34,7 +34,7 @@ _NULL = "<td style='opacity:.5'>NULL</td>"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a version of an environment.
+    """Rows of one version of an environment.
 
     Args:
         arrow: The rows; instants are in UTC.
@@ -47,16 +47,16 @@ class Rows:
     read_live: tuple[str, ...] = ()
 
     def to_arrow(self) -> pa.Table:
-        """Return them as an Arrow table."""
+        """Return the rows as an Arrow table."""
         return self.arrow
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return them as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         found: pandas.DataFrame = self.arrow.to_pandas()
         return found
 
     def to_polars(self) -> polars.DataFrame:
-        """Return them as a Polars DataFrame."""
+        """Return the rows as a Polars DataFrame."""
         import polars
 
         found = polars.from_arrow(self.arrow)

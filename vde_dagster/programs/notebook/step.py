@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 KEPT_PLANS = 50
 """Number of plans whose pages are kept."""
 _LOOK_SECONDS = 0.2
-"""Seconds between two checks whether the plan was cancelled."""
+"""Seconds between two checks whether the plan was canceled."""
 _PATIENCE_SECONDS = 5.0
 """Seconds between the interrupt of a kernel and its end."""
 _INJECTED = "injected-parameters"
@@ -182,7 +182,7 @@ class _Run:
 
     @contextmanager
     def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
-        """Interrupt the kernel when the plan is cancelled; end it if it does not react."""
+        """Interrupt the kernel when the plan is canceled; end it if it does not react."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -285,7 +285,7 @@ def _parameters(context: ModelContext) -> dict[str, Any]:
 
 
 def _with_parameters(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Insert a cell that sets the step's variables after the cell that is tagged for it."""
+    """Insert a cell that sets the step's variables after the cell with the parameters' tag."""
     import nbformat
 
     made = []

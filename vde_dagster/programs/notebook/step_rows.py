@@ -53,10 +53,10 @@ def read(
 
 
 def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
-    """Run a query over the models that the step's model reads, and over nothing else.
+    """Run a query over the models that the step's model reads, and no other tables.
 
     Raises:
-        UsageError: The query is invalid, or names something else.
+        UsageError: The query is invalid, or names another table.
     """
     from vde_dagster.execution.query.query_rules import check_query
     from vde_dagster.project.table_names import TableNames

@@ -26,7 +26,7 @@ class NotebookWorkspace(Workspace):
         return self.__dict__.setdefault("_pins", {})  # type: ignore[no-any-return]
 
     def pin(self, environment: str) -> str:
-        """Pin an environment to a version from now on, and return it: `dev@9`.
+        """Pin an environment to a version, and return the version: `dev@9`.
 
         Args:
             environment: Optionally with a version or a time: `dev@9`, `dev@2026-11-01`.

@@ -26,8 +26,8 @@ REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-
 class Access:
     """Authorizes requests for environments.
 
-    A request names an environment by `prefix`, `warehouse` or `version`; every route that reads one
-    has this as its dependency.
+    A request names an environment by `prefix`, `warehouse` or `version`; every route that reads an
+    environment has this as its dependency.
 
     Args:
         may_be_open: Whether only this machine can reach the server: then no token is needed until

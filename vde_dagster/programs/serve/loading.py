@@ -203,7 +203,7 @@ class Loader:
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:
-    """Return a valid name for metadata: some clients refuse other names, even without a file.
+    """Return a valid file name for metadata, which some clients require even without a file.
 
     Source: https://iceberg.apache.org/spec/#metastore-tables.
     """
@@ -230,7 +230,7 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
         location: Its location; the content of a location is always the same for clients.
 
     Raises:
-        ServeError: It cannot be written, or the location has other content.
+        ServeError: The file cannot be written, or the location has other content.
     """
     size = files.size(location)
     if size is None:

@@ -64,7 +64,7 @@ class RowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, and the position where they end."""
+    """Rows, and the position after the last row."""
 
     rows: pa.Table
     next: Cursor | None

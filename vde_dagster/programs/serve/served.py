@@ -40,7 +40,7 @@ class ServedVersion:
     """One version of an environment; it never changes, so everything is read once.
 
     Args:
-        repeats: Finds the snapshots that have one output twice.
+        repeats: Finds the snapshots with an output under two names.
     """
 
     workspace: Workspace
@@ -74,7 +74,7 @@ class ServedVersion:
 
     @cached_property
     def doubled(self) -> dict[ModelName, Doubled]:
-        """Models whose tables have a column under two names, with the tables that replace them."""
+        """Models whose tables have a column under two names, with their replacement tables."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
         repeated = self.repeats.among(self.workspace, ids)

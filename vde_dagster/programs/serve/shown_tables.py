@@ -27,7 +27,7 @@ class ShownTable:
 
     Args:
         owner: The model with the physical table.
-        columns: (name, output of the owner) in order; None for all under their own names.
+        columns: (name, output of the owner) in order; None for all outputs under their own names.
     """
 
     owner: ModelName
@@ -37,7 +37,7 @@ class ShownTable:
 def selections(
     queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
 ) -> dict[ModelName, ShownTable]:
-    """Return the models without a table whose queries only select columns of one.
+    """Return the models without a table whose queries only select columns of one model.
 
     Args:
         queries: The models without a table.
@@ -82,7 +82,7 @@ def _selected(
 
 
 class Repeats:
-    """Caches the snapshots that have one output twice: their tables may have its column once."""
+    """Caches the snapshots with an output under two names."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}

@@ -17,7 +17,7 @@ from vde_dagster.project.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class MergedConfig:
-    """Settings merged from both files.
+    """Settings merged from SQLMesh's configuration file and `pyproject.toml`.
 
     Args:
         path: The configuration file, relative to the project's folder.

@@ -1,8 +1,8 @@
 """Texts whose lines break where necessary: a small pretty printer.
 
-After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits, else
-each of its lines breaks. Comments are an addition: those at a line's end stay there, whatever
-follows, and others get a separate line.
+After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits,
+otherwise each of its lines breaks. Comments are an addition: a comment at a line's end stays there,
+and all other comments get a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> written(words, 80)
@@ -65,7 +65,7 @@ class Remark:
 
     @property
     def ends_line(self) -> bool:
-        """Whether it must be the last in its line."""
+        """Whether the comment must be the last part of its line."""
         return not self.behind or self.text.startswith("--") or "\n" in self.text
 
 

@@ -59,7 +59,7 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
 
 
 def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the parts that may not change: words and signs, comments, templates."""
+    """Return the parts that formatting must not change: words and signs, comments, templates."""
     backslash = dialect in BACKSLASH_DIALECTS
     blocks = jinja_blocks(source, backslash=backslash)
     plain = without_blocks(source, blocks)
@@ -229,7 +229,7 @@ def _name(nodes: Sequence[Node]) -> str:
 def _levels(nodes: Sequence[Node]) -> int:
     """Return the maximum depth of brackets of a property that may be split into lines.
 
-    Deeper ones contain texts that are part of versions, including the blanks at their edges.
+    Deeper brackets contain texts that are part of versions, including the spaces at their edges.
     """
     return 2 if _name(nodes) in _OF_CALLS else 1
 
@@ -243,7 +243,7 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
 
 
 def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Lay out a value with its blanks; lines end where they ended, or not at all."""
+    """Lay out a value with its spaces; lines end where they ended, or the value is one line."""
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node

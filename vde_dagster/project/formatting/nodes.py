@@ -36,12 +36,12 @@ class Leaf:
 
     @property
     def word(self) -> str:
-        """The word in upper case; empty for anything else."""
+        """The word in upper case; empty for any other leaf."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
     def is_value(self) -> bool:
-        """Whether it may end an operand, so that a minus after it subtracts."""
+        """Whether the leaf may end an operand, so that a minus after it subtracts."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING
@@ -267,7 +267,7 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
 
 
 def _words(nodes: Sequence[Node], index: int) -> list[str]:
-    """Return the words from a node on, up to the first other node, padded with empty ones."""
+    """Return the words from a node to the next other node, padded with empty words."""
     found: list[str] = []
     for node in nodes[index : index + 6]:
         word = _word(node)

@@ -178,7 +178,7 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Lay out the bracket of a window: its parts are lines if they do not fit."""
+        """Lay out the bracket of a window, with a line per part if it does not fit."""
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index
@@ -195,7 +195,7 @@ class QueryLayout:
         return tuple(parts)
 
     def _case(self, bracket: Bracket) -> Document:
-        """Lay out CASE … END: its branches are lines if they do not fit."""
+        """Lay out CASE … END, with a line per branch if it does not fit."""
         inside = bracket.inside
         words = [node.word if isinstance(node, Leaf) else "" for node in inside]
         starts = [at for at, word in enumerate(words) if word in ("WHEN", "ELSE")]
@@ -247,7 +247,7 @@ ALL AND AS ASC BETWEEN BY CASE DESC DISTINCT ELSE EXISTS FALSE IN IS LIKE NOT NU
 RECURSIVE RLIKE THEN TRUE USING WHEN
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""Words that are always written in capitals; clause keywords are at the begin of clauses."""
+"""Words that are always written in capitals, in addition to words that begin clauses."""
 
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE")
 

@@ -274,14 +274,14 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a format of text times, if it needs a format and has none."""
+        """Return the kind with a format of text times, if it needs one."""
         return self
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """Columns and expressions that identify rows.
 
-        They stay when a table changes in place, as do the types of the columns in them.
+        They stay when a table changes in place, and so do the types of their columns.
         """
         return self.named_columns
 
@@ -302,7 +302,7 @@ class Kind:
 
     @property
     def text(self) -> str:
-        """The kind with its properties, as it is hashed."""
+        """The kind with its properties, in the form that is hashed."""
         hashed: list[str] = []
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value, later_ = getattr(self, item.name), item.metadata.get(_LATER)
@@ -317,7 +317,8 @@ class Registry:
 
     Args:
         by_name: Built-in kinds.
-        unwritten: Kinds without a name in headers: they follow from how a model is defined.
+        unwritten: Kinds without a name in headers, which follow from the form of the model's
+            definition.
         plugins: Kinds of other distributions.
     """
 

@@ -65,7 +65,7 @@ def columns_in(part: str) -> tuple[str, ...]:
     """Return the columns in a part of a key.
 
     Raises:
-        ValueError: It is not an expression over the columns of one row.
+        ValueError: The part is not an expression over the columns of one row.
     """
     column = part_column(part)
     return (column,) if column is not None else read_expression(part).columns
@@ -129,7 +129,7 @@ class ScdType2(Kind):
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """Columns whose change creates a new version; None if only the time does."""
+        """Columns whose change creates a new version; None if only the update time does."""
         return None
 
     @property

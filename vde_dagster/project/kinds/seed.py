@@ -182,7 +182,7 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings that differ from the defaults, as they are hashed."""
+        """Settings that differ from the defaults, in the form that is hashed."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)

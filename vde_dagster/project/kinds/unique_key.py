@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 SIDES = ("source", "target")
-"""Aliases of the new rows and of the table, as SQLMesh has them."""
+"""Aliases of the new rows and of the table, the same as in SQLMesh."""
 ALL = "*"
 """Placeholder for all columns in an assignment."""
 MERGE, DELETE_INSERT = STRATEGIES = ("merge", "delete+insert")
-"""Strategies of dbt: MERGE on the key; delete the rows of all new keys and insert the new rows."""
+"""Strategies of dbt: a MERGE on the key, and a deletion by the new keys before an insert."""
 
 Read = TypeVar("Read")
 Assignments = tuple[tuple[str, str], ...]
@@ -290,8 +290,8 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether no value depends on the table's old values, so that merging again changes
-        nothing.
+        """Whether merging again changes nothing, because no value depends on the table's old
+        values.
 
         A column that keeps its old value does not count.
         """

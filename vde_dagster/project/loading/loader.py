@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
     """Return a test with its model read again, if the test changes the model.
 
-    That is the case for a test with variables, and for a model whose file or macros use
-    `@runtime_stage`, which is `testing` then.
+    This applies to a test with variables, and to a model whose file or macros use `@runtime_stage`,
+    which is `testing` in tests.
 
     Raises:
-        ProjectError: With these variables the model has an error; also points at the test.
+        ProjectError: With these variables the model has an error; the message also names the test.
     """
     model = models.get(test.model)
     if model is None:

@@ -13,7 +13,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 
 
 class WaitingFiles:
-    """Files whose macros need columns that are not known yet, in order.
+    """Files whose macros need columns that are not known yet, in reading order.
 
     Args:
         known: Columns for the files' macros; filled while models are read.

@@ -323,9 +323,8 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 def _if(expander: MacroContext, arguments: list[str]) -> str:
     """`@IF(condition, then[, otherwise])`; the condition must be a constant.
 
-    Only the chosen side is expanded. SQLMesh calls the Python macros of both sides in every stage
-    before it evaluates the condition, so there a condition cannot prevent a macro from running
-    while files are read.
+    Only the chosen side is expanded. Unlike SQLMesh, which calls the Python macros of both sides
+    first, a condition can therefore prevent a macro from running while files are read.
     """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")

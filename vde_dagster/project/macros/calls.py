@@ -87,7 +87,7 @@ def call_query_function(function: Callable[..., Any], expander: MacroContext) ->
     """Call a function that creates a model's query, with the evaluator; return the query's text.
 
     Raises:
-        TypeError: It returned neither SQL text nor an expression.
+        TypeError: The function returned neither SQL text nor an expression.
     """
     from sqlglot import exp
 

@@ -75,7 +75,7 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """Stage of the macro's text, which is written once, before it runs.
+        """Stage of the macro's text.
 
         `evaluating` in queries and the statements around them, `promoting` in statements on virtual
         update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. A comparison with
@@ -169,7 +169,7 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return a macro's result; an error if it contains None for an unset variable."""
+        """Return a macro's result; raise an error if it contains None for an unset variable."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(
@@ -208,7 +208,7 @@ class MacroEvaluator:
         return parse_plain(sql, untranslated(self.dialect), into, **options)
 
     def bracketed(self, text: str) -> str:
-        """Put brackets around SQL that is one expression with an operator at its top."""
+        """Put brackets around an SQL expression that consists of an operator and operands."""
         return bracketed(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
@@ -250,7 +250,7 @@ class MacroEvaluator:
         return table if isinstance(table, str) else self._text(table)
 
     def resolve_tables(self, query: exp.Expr) -> exp.Expr:
-        """Return a query unchanged: names of models in it refer to the environment's tables."""
+        """Return a query unchanged: its model names already refer to the environment's tables."""
         return query
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -61,7 +61,7 @@ _MOST_TEXT = 500_000
 _MOST_MADE = 4_000_000
 """Maximum total length of the texts that the macros of one statement create."""
 _UNITS_PER_CALL = 100
-"""Characters added to the length of each text, because every expansion takes time."""
+"""Number of characters that count for each macro call in addition to its text."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 

@@ -30,7 +30,7 @@ from vde_dagster.sql.trees import placeholder
 _HERE = "<jinja here>"
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")
 _PRINTING = frozenset({"string", "trim", "default", "d", "safe", "forceescape", "e", "escape"})
-"""Filters that a value may pass before it is known."""
+"""Filters that may be applied to a value before it is known."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
 
@@ -267,7 +267,7 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template does more with a time variable than print it."""
+    """A template uses a time variable other than by printing it."""
 
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (

@@ -415,7 +415,7 @@ def _grain_columns(value: Value) -> tuple[str, ...]:
 STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
 """Lists of SQL statements, which run before the model's own statements."""
 OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency")
-"""Properties that only some kinds have."""
+"""Properties that exist only for some kinds."""
 JOINED = ("physical_properties", "virtual_properties", "audits")
 """Properties whose defaults are added to a model's own values."""
 PROPERTIES = (

@@ -357,7 +357,7 @@ def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
 
 
 def _own_node(code: _Code) -> ast.FunctionDef | None:
-    """Find a model's function, which may not be the last function with its name."""
+    """Find a model's function, even if the file redefines its name later."""
     compiled = getattr(inspect.unwrap(code.function), "__code__", None)
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.FunctionDef) or compiled is None:

@@ -210,7 +210,8 @@ class Mentions:
     Args:
         chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
         words: Words in strings; a string may contain an annotation, or a name for a library.
-        anywhere: Whether they may reach or change objects in any module without naming them.
+        anywhere: Whether the statements may reach or change objects in any module without naming
+            them.
         here: Whether they may reach objects in their own module without naming them.
         by_text: Whether they may depend on the module's text or file.
         documents: Whether they may read docstrings.

@@ -170,7 +170,8 @@ class Inertness:
         """Check whether evaluating an expression changes nothing and runs no code of the project.
 
         Args:
-            literal: Whether it must also consist of constants and of known calls on them.
+            literal: Whether the expression must also consist of constants and of known calls on
+                them.
         """
         if isinstance(node, ast.Constant) or self._is_number(module, node):
             return True

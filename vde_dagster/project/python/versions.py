@@ -1,7 +1,7 @@
 """Version of a Python model: its source and all of the project's code that it can reach.
 
 Modules are parsed with `ast` and never imported or run. The version includes the model's function,
-every definition that it mentions, also through imports, and all definitions that those mention; and
+every definition that it mentions, also through imports, and all definitions that these mention; and
 from each imported module, every top-level statement with side effects (`side_effects`), because it
 runs with the import. Comments and formatting are not included; docstrings are if they may be read.
 If the text does not determine what code reaches (star imports, `globals()`, `importlib`), whole
@@ -144,7 +144,7 @@ class _Reach:
     def is_in_order(self, module: Module) -> bool:
         """Check whether the order of a module's statements can matter.
 
-        It cannot if statements only bind names, each name once, and no name of a built-in.
+        The order does not matter if statements only bind names, each once, and no built-in names.
         """
         kept = self.kept[module]
         runs = range(len(module.statements))
@@ -196,7 +196,7 @@ class _Reach:
             self._module_object(module, f"{module.name}.{name}", rest)
 
     def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
-        """Include what an import at a module's top level binds."""
+        """Include the definitions that an import at a module's top level binds."""
         statement = module.statements[index]
         if (module, index, rest) in self._used:
             return
@@ -228,7 +228,7 @@ class _Reach:
                 self._outside(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
-        """Include what code can reach through a module: all of it, unless it names a submodule."""
+        """Include the code reachable through a module: all, unless only a submodule is named."""
         found = self.modules.find(dotted, where)
         child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
         if child is not None and rest:
@@ -253,7 +253,7 @@ class _Reach:
             self.foreign.add(dotted.partition(".")[0])
 
     def _read(self, module: Module, index: int) -> None:
-        """Include what a statement mentions."""
+        """Include the definitions that a statement mentions."""
         statement = module.statements[index]
         found = mentions([statement])
         self.texts |= found.texts

@@ -64,7 +64,7 @@ _installed = False
 
 @contextmanager
 def watching(seen: Seen | None = None) -> Iterator[Seen]:
-    """Record what the project's code reads in this thread while the block runs."""
+    """Record the project code's reads in this thread while the block runs."""
     _install()
     seen = Seen() if seen is None else seen
     token = _current.set(seen)

@@ -309,7 +309,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand a custom audit's query with SQL text by argument; also return the tables it reads."""
+    """Expand a custom audit's query with SQL text by argument; also return the tables in it."""
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
         context.scope, variables=variables, dialect=definition.dialect, functions={}

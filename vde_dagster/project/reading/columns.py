@@ -2,9 +2,9 @@
 
 Only names, and declared types: Spark alone infers an expression's type reliably.
 
-Spark does not support these forms, so they are rewritten with the names of the columns, if the
-project's files determine them. Otherwise the first two are refused, and an alias in WHERE is left
-to Spark, which prefers a column of that name.
+Spark does not support these query forms, so they are rewritten with column names, if the project's
+files determine them. Otherwise the first two are refused, and an alias in WHERE is left to Spark,
+which prefers a column of that name.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def may_have_column_forms(text: str) -> bool:
 
 
 def needs_columns(text: str) -> bool:
-    """Check whether a text seems to have a form that cannot be left to Spark."""
+    """Check whether a text may have a form that Spark does not support."""
     return any(form.search(text) for form in (_STAR, _BY_NAME))
 
 
@@ -184,7 +184,7 @@ def column_forms(
         tree: The text's tree; identifiers know their offsets.
 
     Raises:
-        NoSparkForm: It has a form that cannot be rewritten.
+        NoSparkForm: The text has a form that cannot be rewritten.
     """
     from sqlglot import exp
 

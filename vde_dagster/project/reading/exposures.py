@@ -15,8 +15,7 @@ KEYS = ("name", "owner", "url", "description", "reads")
 
 
 def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read a list of `name`, `owner`, `url`, and `reads`: models, `schema.model`, or columns,
-    `schema.model.column`.
+    """Read a list of exposures from YAML.
 
     Raises:
         ProjectError: The file has another form.

@@ -33,7 +33,7 @@ class _Setting(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line of the settings' file with the words at an offset, if it is unique."""
+        """Return the line in the settings' file of the words at an offset, if they occur once."""
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:
@@ -86,7 +86,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return the error in each default, as it would occur in a model without properties."""
+    """Return the error of each default, by reading it for a model without properties."""
     found = []
     known = (*PROPERTIES, *STATEMENTS)
     for key, value in settings.model_defaults.items():

@@ -67,9 +67,9 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
 
 
 def read_seed(root: Path, model: Model) -> pyarrow.Table:
-    """Read a seed's rows as text, one string column per column of the model, NULLs as NULL.
+    """Read a seed's rows as text: a string column per column of the model, with NULLs.
 
-    Values of other columns than text have no surrounding whitespace, so that casts can read them.
+    Values of columns that are not text lose surrounding whitespace, so that casts can read them.
 
     Raises:
         UsageError: The file, or the way to read it, differs from the plan, or the file is outside
@@ -255,7 +255,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, names first, with the line on which it begins; blank lines are skipped."""
+    """Yield each row, the header first, with the line on which it begins, skipping blank lines."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator

@@ -1,4 +1,4 @@
-"""Protocol of a source of models, and the folder and memory that it works with."""
+"""Protocol of a source of models, with the folder and memory that sources use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that its files' meaning depends on, except each file itself.
+        """Hash of everything that decides its files' meaning, except each file itself.
 
         A file's cache record is valid for one key: shared files, settings, `names`.
         """
@@ -58,12 +58,13 @@ class Source(Protocol):
         """
 
     def other_files(self) -> Sequence[str]:
-        """Return further files that it depends on: shared code, settings, data."""
+        """Return further files that the source depends on: shared code, settings, data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
         """Return the other files that one of `files` reads, according to its text.
 
-        The files really read are in `LoadedFile.uses`; this is called before they are known.
+        The files actually read are in `LoadedFile.uses`; this function is called before they are
+        known.
         """
 
     def prepare(self) -> Sequence[ProjectError]:
@@ -210,7 +211,7 @@ class Folder:
         Tables of the project's own catalog get the catalog's name in Spark.
 
         Raises:
-            ProjectError: The text cannot be translated to Spark SQL; has the place.
+            ProjectError: The text cannot be translated to Spark SQL; the error has the place.
         """
         from vde_dagster.project.reading.rendering import render_last_statement
 
@@ -236,7 +237,8 @@ class Folder:
         """Return a column type of a dialect in Spark SQL.
 
         Raises:
-            ProjectError: The text is not a type, or Spark has no such type; at the given place.
+            ProjectError: The text is not a type, or Spark lacks the type; the error has the given
+                place.
         """
         from vde_dagster.project.properties.model_properties import canonical_type
 

@@ -1,4 +1,4 @@
-"""Locality: the columns of a table that decide which key of a query a row of the table affects.
+"""Locality: the columns by which a table's row affects only one key of a query.
 
 A query is local in a table by a key if each key's rows are computed only from the table's rows that
 have the key's value in certain columns. A row added to or removed from the table then affects only
@@ -34,7 +34,7 @@ from vde_dagster.semantics.algebra.uniqueness import bindings
 Stands = tuple[frozenset[Node], ...]
 """Per column of the key, the expressions that have its value in each row."""
 Located = dict[str, set[tuple[str, ...]] | None]
-"""Per table, the columns that have the key's values, once a reading; None: it is not local."""
+"""Columns with the key's values, per table and reading; None for a table that is not local."""
 
 
 def locate(rel: Rel, key: Sequence[str], terms: Terms) -> Located:
@@ -55,7 +55,9 @@ class _Search:
         self.found: Located = {}
 
     def rel(self, rel: Rel, key: Stands) -> None:
-        """Follow the key into a query: its expressions over the query's group, or outside of it."""
+        """Follow the key into a query: its expressions over the query's group, or outside the
+        group.
+        """
         within = self._group(rel.group, key)
         self._inside((output.node for output in rel.outputs), within)
 
@@ -67,7 +69,7 @@ class _Search:
         return key
 
     def _spread(self, group: Group, key: Stands) -> Stands:
-        """Add what a group's conditions make equal, type for type."""
+        """Add the expressions that a group's conditions make equal, with equal types."""
         equal = bindings(group, self._terms)
         spread = []
         for stands in key:
@@ -121,7 +123,7 @@ class _Search:
         self._inside((*source.columns, *source.keys, *source.args), within)
 
     def _full_join(self, join: FullJoin, key: Stands) -> None:
-        """Follow the key into both sides, if it is the first value of two equal ones not NULL.
+        """Follow the key into both sides of a FULL JOIN, for a coalesce of two equal columns.
 
         A row without a match has NULL on the other side, so the key comes from its own side.
         """
@@ -180,9 +182,9 @@ class _Search:
 
 
 def _of_both_sides(node: Node, join: FullJoin, terms: Terms) -> tuple[Node, Node] | None:
-    """Return the left and the right expression of a node that takes the first one not NULL.
+    """Return both expressions of a node that takes the first one that is not NULL.
 
-    None for other nodes, and where the join does not require both to be equal and of one type.
+    Returns None for other nodes, and unless the join requires both to be equal and of one type.
     """
     if node.tag != "Coalesce" and (node.tag != "call" or node.parts[0] != "coalesce"):
         return None  # USING creates the former, an author's COALESCE the latter.

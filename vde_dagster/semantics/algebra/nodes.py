@@ -33,7 +33,7 @@ COMPARED = ("eq", "neq", "lt", "le", "nseq")
 """Tags of comparisons; NULL beside any but the last makes NULL."""
 AGGREGATES = ("aggregate", "ordered aggregate")
 UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
-"""Tags whose operands are sorted by digest before they are hashed."""
+"""Tags with operands that are sorted by digest before hashing."""
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _INTEGER = re.compile(r"-?[0-9]+")
 _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
@@ -80,7 +80,7 @@ class Terms:
         return list(self._known.values())
 
     def forget(self) -> None:
-        """Take the expressions apart: subqueries in them know scopes, which know expressions."""
+        """Drop the expressions, because their subqueries and scopes refer to each other."""
         for node in self._known.values():
             node.parts = ()
 
@@ -108,10 +108,10 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Combine operands with AND or OR: flatten nested ones, drop repeated and neutral ones.
+        """Combine operands with AND or OR: flatten nested operands, drop repeated and neutral ones.
 
-        FALSE in AND and TRUE in OR stay next to operands that are not literals, because evaluating
-        those may raise an error; `simplify.facts` decides.
+        FALSE in AND and TRUE in OR stay next to operands that are not literals, whose evaluation
+        may raise an error; `simplify.facts` decides.
         """
         neutral = tag == "and"
         absorbing: Node | None = None
@@ -133,7 +133,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """NOT, pushed inwards as far as three-valued logic and the order of values allow.
+        """Negate a condition, as far inwards as three-valued logic and the order of values allow.
 
         Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
         """
@@ -248,7 +248,7 @@ def is_plain_date(text: str) -> bool:
 class Correlation:
     """Correlation of a subquery: the columns of surrounding queries that it names.
 
-    It may be found out after they were made.
+    It may be determined after the columns were created.
     """
 
     found: bool = False
@@ -259,7 +259,7 @@ class Leaf:
     """A table: a parent model or an external table.
 
     Args:
-        open: Whether it may have columns that are not known.
+        open: Whether it may have unknown columns.
     """
 
     table: str
@@ -272,7 +272,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Sources side by side and the conditions on their rows.
+    """Sources of one SELECT, and the conditions on their rows.
 
     Args:
         joins: The subset of the conditions that comes from a join's ON (for lineage).
@@ -306,7 +306,7 @@ class Group:
 
 
 class _Exporting:
-    """A source that adds columns when outer expressions refer to inner ones."""
+    """A source that gets additional columns when outer expressions refer to inner ones."""
 
     __slots__ = ()
     columns: list[Node]
@@ -353,8 +353,8 @@ class FullJoin(_Exporting):
 class SetOperation:
     """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position.
 
-    `alike`: every column has one known type, without parts, in all of them. Else the type of the
-    whole, and with it the values, may depend on their order.
+    `alike`: every column has the same known type, without parts, in all queries. Otherwise the
+    result's type, and so its values, may depend on the order of the queries.
     """
 
     op: str
@@ -385,9 +385,9 @@ Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Const
 
 @dataclass(slots=True)
 class Output:
-    """An output column: its name, its expression and its type where it is known.
+    """An output column: its name, its expression, and its type if known.
 
-    `written` is the name in the case that it has, where it is known.
+    `written` is the name in its original case, if known.
     """
 
     name: str
@@ -405,7 +405,7 @@ class Rel:
     """The relation that a query returns.
 
     `local` marks the right side of a semi or anti join, whose conditions name sources of the left
-    side. `rest` provides further columns, where a star includes unknown columns.
+    side. `rest` provides further columns if a star includes unknown columns.
     """
 
     group: Group
@@ -459,7 +459,9 @@ def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node
 
 
 class _Completion:
-    """The rule for windows, which may be nested; a closure would keep itself alive."""
+    """The rule for windows, which may be nested. It is a class because a closure would keep itself
+    alive.
+    """
 
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group
@@ -487,7 +489,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     Generator: lambda generator: generator.args,
     Constant: lambda constant: (cell for row in constant.rows for cell in row),
 }
-"""What the pieces of a query are made of, by their classes; others, texts say, have no parts."""
+"""Parts of a query's nodes, by class; other nodes, such as texts, have no parts."""
 
 
 def sources_in(part: Any) -> set[Any]:

@@ -1,4 +1,4 @@
-"""Unique keys of relations: with one, a LEFT JOIN adds no rows.
+"""Unique keys of relations: a LEFT JOIN to a relation by its key adds no rows.
 
 Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
 …) = 1``. They pass through joins whose other sides have at most one match. An equality counts

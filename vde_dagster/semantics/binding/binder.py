@@ -1,4 +1,4 @@
-"""The binder: the expressions, types, tables and doubts shared while one query is read."""
+"""The binder, with the expressions, types, tables and doubts of one query."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unsupported(Exception):
 
 
 def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
-    """Raise `Unsupported` for parts of a query that the reader of it does not look at."""
+    """Raise `Unsupported` for parts of a query that its reader does not handle."""
     for key, value in e.args.items():
         if value and key not in understood:
             words = key.strip("_").replace("_", " ")
@@ -57,7 +57,7 @@ class Binder:
     """Reads one query; arguments as for `analyze`."""
 
     CTE_BUDGET = 64
-    """How many readings of CTEs in one query dissolve them; later ones keep them apart."""
+    """Maximum number of CTE readings that are dissolved; later readings stay separate."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Binder:
         self.doubt: str | None = None
         self.mistakes: list[SemanticError] = []
         self.partial: str | None = None
-        """Why columns may exist that nobody knows of, once a star of such was read."""
+        """Reason why unknown columns may exist, after a star of a table with unknown columns."""
         self.noted: list[Noted] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
         self.notes_every_equality = False
-        """Whether equalities within one table are noted, too, which versions do not ask for."""
+        """Whether equalities within one table are noted, which versions do not need."""
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
         """Bind an expression; an unsupported one becomes an unknown node with a doubt."""
@@ -169,7 +169,7 @@ class Binder:
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.
 
-        If a star includes unknown columns, it might not be a mistake, and is not recorded.
+        If a star includes unknown columns, the name may exist, and no mistake is recorded.
         """
         if self.partial is not None:
             return self.give_up(self.partial)

@@ -1,6 +1,6 @@
 """Calls of functions, operators and window functions as nodes of the algebra.
 
-Which names mean the same is in `spark_functions`, proved there on Spark itself.
+`spark_functions` lists the synonyms, which are proved on Spark itself.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ _BY_UNIT = {
     **dict.fromkeys(("date_add", "timestampadd"), "timestampadd"),
     **dict.fromkeys(("datediff", "timestampdiff", "timediff"), "timestampdiff"),
 }
-"""Functions that Spark's parser makes one of where three arguments begin with a unit."""
+"""Functions that Spark's parser treats as one if three arguments begin with a unit."""
 
 
 def _is_blank(node: Node) -> bool:
@@ -375,17 +375,17 @@ BINARY: dict[type, tuple[Maker, str]] = {
     exp.DPipe: (call, "concat"),
     exp.Mod: (call, "mod"),
 }
-"""What makes a node of those of two sides, and by which name."""
+"""Constructors of nodes with two operands, and the nodes' names."""
 
 
 _STEADY = ("aggregate", "ranking")
 _TELLING_APART = ("ordered aggregate", "tie-breaking")
 _ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_value"}
-"""Functions that ask for a window with ORDER BY."""
+"""Functions that need a window with ORDER BY."""
 
 
 _BY_ROWS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile"})
-"""Functions whose only frame is that of the rows so far, whatever is written."""
+"""Functions that always use the frame of all rows so far, whatever the query specifies."""
 _FRAME_ARGS = {"kind", "start", "start_side", "end", "end_side"}
 _SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
 _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")

@@ -99,7 +99,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
 
 
 def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
-    """LIKE with an ESCAPE character, as one operator with three operands."""
+    """Bind LIKE with an ESCAPE character, as one operator with three operands."""
     like = e.this.unnest()
     if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
         return binder.give_up("ESCAPE of something unknown", *binder.bind_children(e, scope))

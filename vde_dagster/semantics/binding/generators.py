@@ -17,7 +17,7 @@ from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """Return the generator that a function is and whether it is OUTER, or None."""
+    """Return the generator of a function, and whether it is OUTER; None for other functions."""
     return GENERATOR_KINDS.get(called(e))
 
 

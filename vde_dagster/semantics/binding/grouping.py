@@ -161,7 +161,7 @@ def has_aggregate(node: Node) -> bool:
 def aggregate(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Make the grouped source, and say what expressions over the ungrouped rows mean above it.
+    """Create the grouped source, and map expressions over ungrouped rows to expressions above it.
 
     Args:
         nodes: Expressions of SELECT, HAVING and ORDER BY.

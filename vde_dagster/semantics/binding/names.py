@@ -28,7 +28,7 @@ class NamedSource:
     Args:
         parts: The alias, or the parts of the table's name.
         nodes: Expressions of a dissolved subquery's columns; a leaf's are created on demand.
-        open: The columns are unknown: any name may exist.
+        open: Whether the columns are unknown, so that any name may exist.
         rest: The open source of unknown columns that a subquery includes by a star.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, in the order of the joins: an unqualified star leaves
@@ -54,7 +54,7 @@ class NamedSource:
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return the expression of a column, as seen from the scope that the entry is in."""
+        """Return the expression of a column, for use in the entry's scope."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -71,7 +71,7 @@ class NamedSource:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The names that one SELECT sees, and what its expressions were found to contain."""
+    """The names in scope of one SELECT, and properties of its expressions found while binding."""
 
     parent: Scope | None
     ctes: Ctes
@@ -118,7 +118,7 @@ class Unclear(Exception):
 
 
 def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
-    """Find the column that a dotted name means; outer queries are searched after the scope.
+    """Find the column of a dotted name; outer queries are searched after the scope.
 
     Args:
         parts: In lower case.

@@ -29,7 +29,7 @@ _DEFAULTS = {
     "unpivot",
     "include_nulls",
 }
-"""Arguments by which SQLGlot remembers its dialect, or that say nothing where they are false."""
+"""Arguments without a meaning: SQLGlot's record of its dialect, and false flags."""
 _PLAIN = re.compile(r"\w+")
 
 
@@ -86,14 +86,14 @@ def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.E
 
 
 def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """Return an expression whose aggregates are over the rows of a condition."""
+    """Return an expression whose aggregates only use rows that meet a condition."""
     if not isinstance(aggregate, exp.Anonymous) or kind(called(aggregate)) not in AGGREGATES:
         raise Unsupported("PIVOT of more than an aggregate")
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield what the keys are compared with, and the name that Spark gives to what is found."""
+    """Yield the values that keys are compared with, and Spark's names of the results."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

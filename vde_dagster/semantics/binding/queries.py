@@ -49,7 +49,7 @@ _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Read a query all of whose columns are known; arguments and errors as for `bind_partial`."""
+    """Read a query whose columns must all be known; arguments and errors as for `bind_partial`."""
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
         raise unknown(rel.rest)
@@ -173,7 +173,7 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
 def _select_list(
     binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
 ) -> list[Output]:
-    """Return the output columns; a later one may use the aliases of earlier ones."""
+    """Bind the output columns; a later column may use the aliases of earlier columns."""
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
@@ -208,7 +208,7 @@ def _names(item: exp.Expr) -> list[str]:
 
 _SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
-"""Types that may have names in them, which are those of the first of several queries."""
+"""Types that may contain names; of several queries the first one's names apply."""
 
 
 def _bind_set_operation(
@@ -326,7 +326,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; an ORDER BY without them is only an order."""
+    """Apply LIMIT and OFFSET; without them an ORDER BY only sets the order."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset

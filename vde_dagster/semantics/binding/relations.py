@@ -33,7 +33,7 @@ _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
 
 @dataclass(slots=True)
 class Sources:
-    """Part of a FROM clause: what it adds to the group and to the names."""
+    """Part of a FROM clause: its contributions to the group and to the names in scope."""
 
     group: Group = field(default_factory=Group)
     entries: list[NamedSource] = field(default_factory=list)
@@ -295,7 +295,7 @@ def _generated(binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = Fa
 
 
 _MOST_TABLES = 200
-"""A name is looked for in each table of a FROM, so time grows with the square of their number."""
+"""Maximum number of tables in a FROM: the time for looking up names grows with its square."""
 
 
 def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
@@ -466,7 +466,7 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
 
 
 class Ctes:
-    """The definitions in reach at one place: a WITH's first ones, then those around it.
+    """The definitions in scope at one place: of the WITH first, then of enclosing ones.
 
     All places of one WITH share one dict: a copy for each would grow with the square of their
     number.

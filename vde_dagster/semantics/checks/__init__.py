@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def find(
     tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
 ) -> tuple[Finding, ...]:
-    """Return the mistakes in a bound query, whose columns have their types where they are known.
+    """Return the mistakes in a bound query whose columns have their known types.
 
     Args:
-        outputs: The names of its output columns, or None where they are not known.
-        origin: The dialect that it was written in.
+        outputs: The names of its output columns, or None if they are unknown.
+        origin: The query's original dialect.
     """
     found: dict[Finding, None] = {}
     for noted in binder.noted:
@@ -47,6 +47,8 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding applies to the text: in the tree, commas look like CROSS JOIN."""
+    """Return whether a finding is true for the text, because commas look like CROSS JOIN in the
+    tree.
+    """
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -1,4 +1,4 @@
-"""Operators and functions over what they cannot take, as far as types are known."""
+"""Operators and functions with operands of unsuitable types, as far as types are known."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _UNITS = (
     (_END - _DAY, _END),
     (datetime(2024, 2, 1), _END),
 )
-"""An interval of each unit, half-open (UTC). A filter that holds all of one of them is right."""
+"""Example interval of each unit, half-open (UTC); a filter that includes one of them is correct."""
 
 _INSTANTS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ})
 _CASTS = {"date": "DATE", "to_date": "DATE", "timestamp": "TIMESTAMP", "to_timestamp": "TIMESTAMP"}
@@ -205,7 +205,7 @@ def _holds(
 
 
 def _evaluate(e: exp.Expr, interval: tuple[datetime, datetime]) -> date | datetime | str | None:
-    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if it is not known.
+    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if unknown.
 
     Spark compares a text with a DATE or TIMESTAMP after casting it to that type.
     """

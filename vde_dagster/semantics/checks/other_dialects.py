@@ -1,8 +1,8 @@
 """Operators of queries of other dialects whose values depend on the types of their operands.
 
-A query is translated before the types of its columns are known. When planning they are: an operator
-that has another value in its dialect is an error, and so is an operator that may have one, for
-operands of unknown types.
+A query is translated before the types of its columns are known. At planning time they are known: an
+operator with another value in its dialect is an error, and so is an operator that may have another
+value because a type is unknown.
 
 Sources: DuckDB, PostgreSQL, Trino and GoogleSQL were run (the lines with `~` of
 `benchmarks/dialect_templates.txt`); docs.aws.amazon.com/redshift/latest/dg/r_AVG.html,
@@ -51,13 +51,13 @@ _NAMES = {
 _WHOLE_DIVISION = frozenset(
     {"postgres", "redshift", "trino", "athena", "presto", "tsql", "fabric", "sqlite"}
 )
-"""Dialects whose `/` of two integers leaves out the rest."""
+"""Dialects in which `/` of two integers drops the remainder."""
 _FLOAT_DIVISION = frozenset({"duckdb"})
-"""Dialects whose `/` of decimals is a float."""
+"""Dialects in which `/` of decimals is a float."""
 _WHOLE_AVERAGE = frozenset({"redshift", "tsql", "fabric"})
 """Dialects in which the average of integers is an integer."""
 _ROUNDED_AVERAGE = {"snowflake": "six", "mysql": "four"}
-"""Decimals of the quotient and the average of integers, in dialects in which they are decimals."""
+"""Decimals of quotients and averages of integers, in dialects where these are decimals."""
 _OTHER_TEXTS = {
     "duckdb": {"float"},
     "postgres": {"float"},
@@ -70,8 +70,7 @@ _OTHER_TEXTS = {
     "tsql": {"float", "time", "boolean"},
     "fabric": {"float", "time", "boolean"},
 }
-"""Kinds of values whose text, as a cast writes it, is another one in Spark; of other dialects, all
-kinds that have several texts."""
+"""Types whose values are cast to another text than in Spark, by dialect."""
 _SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
 _WHOLE = ("round", "bround", "floor", "ceil", "ceiling", "trunc", "extract", "second")
 _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "1000000"})
@@ -82,7 +81,7 @@ class Origin:
     """The dialect of a query that was translated.
 
     Args:
-        trusted: Functions and operators that are taken to mean the same on Spark.
+        trusted: Functions and operators that are assumed to be equal on Spark.
         tool: The tool whose project has the query, as in `Model.tool`.
     """
 
@@ -92,7 +91,7 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """The dialect's name as people write it."""
+        """The dialect's usual name."""
         return _NAMES.get(self.dialect, self.dialect)
 
     def trust(self, word: str) -> str:
@@ -137,7 +136,7 @@ _TEXTS = frozenset(
     | {"regexp_replace", "replace", "right", "rpad", "rtrim", "sha2", "substr", "substring"}
     | {"to_json", "translate", "trim", "upper"}
 )
-"""Functions whose result is a text, whatever their arguments."""
+"""Functions that always return a text."""
 
 
 def _has_fraction(e: exp.Expr) -> bool:

@@ -21,7 +21,7 @@ from vde_dagster.sql.reading import name_of_call
 
 _RULE = "refused form"
 _Said = Iterator[tuple[exp.Expr, str, str]]
-"""Where something is refused, what, and what to do."""
+"""A refused form: its place, the message and the hint."""
 
 _LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
 _MOST_OF_TIME = 6

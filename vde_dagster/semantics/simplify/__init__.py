@@ -1,6 +1,6 @@
-"""Rewritings of whole queries that keep their rows on any data, before they are hashed.
+"""Rewrites of whole queries before hashing, which keep their rows on any data.
 
-Lineage, keys and types are read from the query as it was written; only its hash is of this form.
+Lineage, keys and types come from the original query; only the hash uses this form.
 """
 
 from __future__ import annotations

@@ -141,7 +141,9 @@ def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
 
 
 def ask_null(node: Node, facts: Facts) -> Node:
-    """IS NULL of what is or is not, and IS TRUE as the comparison that it is."""
+    """Simplify IS NULL of expressions that are always or never NULL, and write IS TRUE as a
+    comparison.
+    """
     terms = facts.terms
     asked = null_test(node)
     if asked is None:
@@ -161,7 +163,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
 
 
 def _case_is_null(asked: Node, facts: Facts) -> Node | None:
-    """IS NULL of a CASE whose values have one type and are each always or never NULL."""
+    """Simplify IS NULL of a CASE whose values have one type and are each always or never NULL."""
     values = case_values(asked)
     if facts.common(values) is None and any(value.tag != "Null" for value in values):
         return None
@@ -212,7 +214,7 @@ _MOST = 32
 
 
 def join(node: Node, facts: Facts) -> Node:
-    """AND or OR without operands that others contain; of OR, what all have in common outside."""
+    """Drop operands of AND or OR that others contain; move common operands out of an OR."""
     tag = node.tag
     node = facts.joined(tag, list(node.parts))
     if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):
@@ -278,7 +280,7 @@ def true_where(node: Node, facts: Facts) -> Node:
 
 
 def _same(node: Node, facts: Facts) -> Node:
-    """`<=>` with something that is not NULL is `=`, and with TRUE it is the condition."""
+    """Simplify `<=>` with a value that is not NULL to `=`, and with TRUE to the condition."""
     one, two = node.parts
     for constant, other in ((one, two), (two, one)):
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
@@ -289,7 +291,7 @@ def _same(node: Node, facts: Facts) -> Node:
 
 
 def _with_default(node: Node, facts: Facts) -> Node:
-    """``COALESCE(x, 0) > 1``: of x that is NULL it is known whether the condition is true."""
+    """Simplify ``COALESCE(x, 0) > 1``: the result for a NULL x is known."""
     terms = facts.terms
     for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
         if one.tag != "call" or len(one.parts) != 3 or other.tag != "lit":
@@ -332,7 +334,7 @@ def _choice(node: Node, facts: Facts) -> Node:
 
 
 def _listed(node: Node, facts: Facts) -> Node | None:
-    """``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END``: x is one of the values of TRUE."""
+    """Simplify ``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END`` to IN with the true values."""
     values = case_values(node)
     if len(values) < 3 or not all(v.tag == "bool" or is_null(v) for v in values):
         return None

@@ -1,4 +1,4 @@
-"""CASE, IF, COALESCE and what is short for them: branches that no row takes, or that are alike.
+"""Rules for CASE, IF, COALESCE and their synonyms: branches that are never taken, or are equal.
 
 A choice has the common type of all of its values, so values are dropped only where all have one
 type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`,
@@ -162,9 +162,9 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """DECODE to texts, which finds NULL too, as the CASE that Spark makes of it.
+    """Write DECODE to texts as Spark's CASE for it, which also matches NULL.
 
-    Of whole numbers it makes a BIGINT in ANSI mode, whatever their types.
+    In ANSI mode, whole numbers become BIGINT, whatever their types.
     """
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]

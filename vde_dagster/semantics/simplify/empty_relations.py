@@ -33,7 +33,7 @@ _MOST_ROUNDS = 8
 
 
 def drop_empty(parts: Parts, *, only_written: bool) -> None:
-    """Leave out what has no rows, and bring queries without rows into one form.
+    """Remove relations without rows, and bring queries without rows into one form.
 
     Args:
         only_written: Whether only conditions that the author wrote can be FALSE by now.
@@ -60,7 +60,7 @@ class _Emptied:
         self._replaced: set[Node] = set()
 
     def everywhere(self) -> None:
-        """Take out what is empty until nothing more is."""
+        """Remove empty relations until none is left."""
         for _ in range(_MOST_ROUNDS):
             changed = [self._remove_empty_sources(group) for group in list(self._parts.groups)]
             if not (self._answer() or any(changed)):

@@ -103,7 +103,7 @@ def _has_key(source: Any) -> bool:
 
 
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
-    """Return the sources that have at most one row per row of the remaining sources."""
+    """Return the sources with at most one row per row of the remaining sources."""
     stay = {s for s in group.sources if s not in idle}
     stay |= {s for s in idle if s not in reached(group, {*group.sources} - {s}, terms)}
     if not stay:

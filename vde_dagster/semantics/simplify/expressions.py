@@ -1,7 +1,7 @@
-"""Expressions in the form that all ways to write them share, from the inside out.
+"""Canonical forms of expressions, computed from the inside out.
 
-Every rule keeps the value of an expression, and its type, on all data; and what it drops can
-raise no error. Each of them has been tried on Spark with values at the edges of types, see
+Every rule keeps the value of an expression, and its type, on all data; and drops only parts that
+cannot raise an error. Each rule was verified on Spark with values at the edges of types, see
 `vde_dagster_tests/fixtures/semantics/spark_optimizer.yaml`.
 """
 
@@ -82,7 +82,7 @@ _SPELLED: dict[str, Rule] = {
     "Div": quotient_alike,
     **dict.fromkeys(("and", "or"), two_numbers),
 }
-"""Rules for spellings, tried where the first rule of a tag changes nothing."""
+"""Rules for spellings, applied if the first rule of a tag changes nothing."""
 _OPERATORS = frozenset({*COMPARED, "add", "sub", "mul"})
 _SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8
@@ -100,7 +100,7 @@ class Simplifier:
     """Applies the rules to expressions of one query.
 
     Args:
-        present: Expressions that are not NULL in the rows at hand.
+        present: Expressions that are not NULL in the current rows.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:

@@ -1,7 +1,8 @@
-"""Facts about expressions: type, possible NULLs and errors, and whether equal values are one value.
+"""Facts about expressions: types, possible NULLs and errors, and whether equal values are
+identical.
 
-A type counts only where all settings of Spark's give the same, and where values of the type need no
-conversion to be compared with each other; of most expressions it is not known.
+A type counts only if it is the same under all of Spark's settings, and if its values can be
+compared without conversion; for most expressions the type is unknown.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Facts:
     """Answers questions about the expressions of one query.
 
     Args:
-        present: Expressions that are not NULL in the rows at hand.
+        present: Expressions that are not NULL in the current rows.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -85,9 +86,9 @@ class Facts:
         return self.terms.make("cast", False, kind, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """AND or OR of operands; of one that is boolean, that one.
+        """Combine operands by AND or OR; a single boolean operand is returned itself.
 
-        FALSE decides an AND, and TRUE an OR, alone where no other operand can raise an error.
+        FALSE decides an AND, and TRUE an OR, only if no other operand can raise an error.
         """
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
@@ -221,8 +222,8 @@ class Facts:
     def never_fails(self, node: Node) -> bool:
         """Return whether computing an expression never raises an error, in ANSI mode or not.
 
-        Every rewriting obeys this rule: only expressions for which this is true are removed, or
-        computed for other rows than before.
+        Every rewrite removes only expressions for which this is true, and only these are computed
+        for other rows than before.
         """
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
@@ -264,7 +265,7 @@ class Facts:
     def comparable(self, one: Node, two: Node) -> bool:
         """Return whether comparing two expressions converts neither, or only numbers to wider ones.
 
-        Any other conversion may raise an error, or make NULL of a value.
+        Any other conversion may raise an error, or turn a value into NULL.
         """
         left, right = self.type(one), self.type(two)
         if one.tag == "Null" or two.tag == "Null":
@@ -312,7 +313,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without parts, length, collation or anything else."""
+    """Return the key of a type without parts, length, collation or other parameters."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -357,7 +358,7 @@ def _type_of_literal(node: Node) -> str | None:
 _D = exp.DType
 INTEGERS = frozenset({_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT})
 _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
-"""No floats, of which 0.0 and -0.0 are equal, no CHAR, whose blanks are not compared."""
+"""Exact types: no floats, where 0.0 equals -0.0, and no CHAR, whose padding is ignored."""
 
 
 def value_type(node: Node) -> exp.DType | None:
@@ -377,7 +378,7 @@ def value_type(node: Node) -> exp.DType | None:
 
 
 def _declared(source: Any, key: Any) -> Any:
-    """Return the type of a column of a table, or of a set operation whose queries agree on it."""
+    """Return a column's type in its table, or in a set operation whose queries agree on it."""
     if isinstance(source, Leaf):
         return source.types.get(key)
     alike = isinstance(source, SetOperation) and source.alike
@@ -427,7 +428,7 @@ def is_constant(node: Node) -> bool:
 
 
 STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul", "neg"})
-"""Tags whose value is NULL if an operand is."""
+"""Tags of nodes that are NULL if an operand is NULL."""
 
 
 def rejects_null(condition: Node, node: Node) -> bool:

@@ -1,6 +1,4 @@
-"""Filters completed and pushed down; columns that they fix to a literal, and NULLs that they rule
-out.
-"""
+"""Filters, completed and pushed down; columns fixed to a literal; excluded NULLs."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def move_filters(parts: Parts) -> None:
-    """Complete the conditions of all groups, from the inside out, then hand them inwards."""
+    """Complete the conditions of all groups, from the inside out, then push them down."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
@@ -124,7 +122,7 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
 
 
 def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Move the conditions that are of this source's columns alone into it; return its groups."""
+    """Push conditions on this source's columns alone down into it; return its groups."""
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []
@@ -169,7 +167,7 @@ def put_constants(parts: Parts) -> None:
 
 
 def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
-    """Return the columns that have one value in all rows of a group, and that value."""
+    """Return the columns with one value in all rows of a group, and that value."""
     known: dict[Node, Node] = {}
     for condition in group.conditions:
         if condition.tag == "eq":

@@ -1,4 +1,4 @@
-"""Conditions that follow from others: equal columns, bounds within bounds, contradictions.
+"""Conditions implied by others: equal columns, bounds within bounds, contradictions.
 
 Only comparisons of columns and literals count, which cannot raise errors. All conditions of a row
 must be true, so conditions on one of two equal columns also hold for the other.
@@ -59,7 +59,7 @@ def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
 
 
 def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
-    """Add all conditions that follow from others, and drop those that follow from stronger ones.
+    """Add all implied conditions, and drop those that follow from stronger ones.
 
     Args:
         given: Further true conditions of the outer rows; they are not returned, and nothing is
@@ -118,7 +118,7 @@ def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -
     """Return the shortest equivalent of the conditions on one column; None for a contradiction.
 
     Args:
-        present: Whether others say that it is not NULL.
+        present: Whether other conditions imply that the column is not NULL.
     """
     if value_type(column) in INTEGERS:
         return _within_bounds(column, said, terms, present=present)
@@ -184,7 +184,7 @@ def _literal(condition: Node, column: Node) -> Node | None:
 
 
 def _rejects(condition: Node, column: Node) -> bool:
-    """Return whether a condition is certainly not true of NULL, and is not IS NOT NULL itself."""
+    """Return whether a condition excludes NULL, and is not IS NOT NULL itself."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
     if condition.tag == "or":
@@ -193,7 +193,7 @@ def _rejects(condition: Node, column: Node) -> bool:
 
 
 def _without_nullness(column: Node, facts: list[Node], *, strict: bool) -> list[Node] | None:
-    """Drop IS NOT NULL where another condition implies it; return None if IS NULL contradicts."""
+    """Drop IS NOT NULL if another condition implies it; return None if IS NULL contradicts it."""
     if not strict:
         return facts
     if any(_is_null(c, column) for c in facts):

@@ -1,6 +1,4 @@
-"""Joins in their shortest form: outer joins that act as inner joins, FULL JOINs of one side, and
-joins of a table with itself by a key, where one reading is enough.
-"""
+"""Joins in their shortest form: outer joins that act as inner joins, and redundant self-joins."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def weaken_full_joins(parts: Parts) -> None:
 
 
 def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
-    """Make an outer join of the rows of one side; returns whether that is possible."""
+    """Replace a FULL JOIN by an outer join that keeps one side; return whether that is possible."""
     possible = _sides_of_columns(join, parts) is not None
     if possible:
         _keep(kept, optional, join, around, parts)
@@ -183,7 +181,7 @@ def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts)
 
 
 def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Remove one reading, and refer to the other one instead."""
+    """Remove one of two readings, and refer to the other reading instead."""
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)

@@ -33,7 +33,7 @@ from vde_dagster.semantics.simplify.implied_conditions import compared_columns
 from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
-"""Aggregate functions to which it is the same how often a value occurs."""
+"""Aggregate functions whose result does not depend on how often a value occurs."""
 
 
 def drop_groupings(parts: Parts) -> None:
@@ -85,7 +85,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
     """Return replacements for a grouping's columns where repeated rows do not matter.
 
-    In a correlated query Spark groups the columns around it, too, and makes 0.0 of their -0.0.
+    In a correlated query Spark also groups the outer columns, and turns their -0.0 into 0.0.
     """
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
@@ -159,7 +159,7 @@ def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool
 
 
 def merge_limits(parts: Parts) -> None:
-    """Take out what does not decide which rows come first. (Spark: `CombineLimits`.)"""
+    """Remove sort keys and limits that do not decide which rows come first."""
     for source in parts.derived():
         if source.op == "limit":
             limit, offset, *keys = source.args
@@ -194,7 +194,7 @@ def ask_without_limits(parts: Parts) -> None:
 def _correlates_plainly(group: Group) -> bool:
     """Return whether all correlated conditions of a group compare two columns of the same type.
 
-    If a condition casts one of its columns, Spark takes the first rows per value of another column.
+    If a condition casts a column, Spark takes the first rows per value of another column.
     """
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]
@@ -219,7 +219,7 @@ def _keeps_some_rows(source: Derived) -> bool:
 
 
 def _deciding(keys: list[Node]) -> list[Node]:
-    """Sort keys without constants, and without what was sorted by before."""
+    """Return sort keys without constants, and without keys that occurred before."""
     kept: dict[Node, Node] = {}
     for key in keys:
         by = key.parts[-1] if key.tag == "sort" else key

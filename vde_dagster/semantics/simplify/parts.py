@@ -121,7 +121,7 @@ class Parts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """Return the outer joins in a group that can be taken apart."""
+        """Return the outer joins in a group that can be dissolved."""
         return [
             source
             for source in group.sources
@@ -137,7 +137,7 @@ class Parts:
         self.change(lambda node: rewrite(node, known.get, terms, memo))
 
     def change(self, change: Callable[[Node], Node]) -> None:
-        """Replace every expression of these parts by the function's result for it."""
+        """Replace every expression of these parts by the function's result."""
 
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]
@@ -180,7 +180,7 @@ def _different(keys: tuple[Node, ...]) -> int:
 
 @dataclass(slots=True)
 class Uses:
-    """The uses of sources' columns in a query, found by walking it from its outputs.
+    """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
         asked_in: Per source, the groups whose conditions name it, and None for any other place.

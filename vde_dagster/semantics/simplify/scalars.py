@@ -1,4 +1,4 @@
-"""Casts, arithmetic, functions of texts, and parts of structs and arrays, without needless steps.
+"""Rules for casts, arithmetic, text functions, and parts of structs and arrays.
 
 ``x + 0`` of floats (it makes 0.0 of -0.0), ``x * 0`` (NULL, NaN), and sums in another order (they
 overflow elsewhere) stay. (Spark: `LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
@@ -146,7 +146,7 @@ def matches_all(node: Node) -> bool:
 
 
 def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
-    """LIKE ANY and LIKE ALL as what they are short for."""
+    """Write LIKE ANY and LIKE ALL as comparisons with OR and AND."""
     listed = [p for p in patterns.parts if p.__class__ is Node]
     members = [p for one in listed for p in one.parts if p.__class__ is Node]
     if len(listed) != 1 or listed[0].tag != "Tuple" or not members:
@@ -159,7 +159,7 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def not_each(node: Node, facts: Facts) -> Node:
-    """NOT LIKE ANY is true if any pattern does not match, NOT LIKE ALL if no pattern matches."""
+    """Negate LIKE ANY and LIKE ALL: any pattern does not match, or no pattern matches."""
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
@@ -244,7 +244,7 @@ _FIELDS = {
     "week": "weekofyear",
     "doy": "dayofyear",
 }
-"""Units to the functions that take them out of a date or a time, where the names differ."""
+"""Functions that extract a unit from a date or time, where their names differ from the unit."""
 _MADE = {"to_date": DATE, "to_timestamp": TIMESTAMP}
 _DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]
@@ -295,7 +295,7 @@ def field_taken(node: Node, facts: Facts) -> Node:
 
 
 def date_made(node: Node, facts: Facts) -> Node:
-    """``to_date(q)`` and ``to_timestamp(q)`` as the casts that they are without a format."""
+    """Write ``to_date(q)`` and ``to_timestamp(q)`` without a format as casts."""
     if len(node.parts) != 2 or facts.type(node.parts[1]) not in (DATE, TEXT, *TIMES):
         return node
     return facts.terms.make("cast", False, _MADE[node.parts[0]], node.parts[1])

@@ -1,6 +1,6 @@
-"""Other spellings of one value: numbers of other types, instants as texts, whole ranges, prefixes.
+"""Spellings of one value: literals of other types, instants as texts, whole ranges, prefixes.
 
-Spark converts a literal and the column that it is compared with to a common type. Where that
+Spark converts a literal and the column that it is compared with to a common type. If that
 conversion keeps every value, literals of the same value are equal. Pairs of
 `fixtures/semantics/spark_optimizer.yaml` prove each rule on Spark, with ANSI mode and without, in
 three time zones.
@@ -20,11 +20,11 @@ _DECIMAL = re.compile(r"DECIMAL<(\d+), (\d+)>")
 _LARGEST_INT = 2**31
 _DIGITS_OF_INT, _MOST_DIGITS = 10, 38
 _MOST_SCALE = 18
-"""Digits behind the point that leave room for a BIGINT before it."""
+"""Maximum number of decimals that leave room for a BIGINT."""
 
 
 def compared_alike(node: Node, facts: Facts) -> Node:
-    """Return a comparison with its literal as the shortest one that compares the same.
+    """Replace the literal of a comparison by the shortest equivalent literal.
 
     ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` compare with INTs, and ``ts < '2020-01-01'`` with
     a TIMESTAMP.
@@ -96,7 +96,7 @@ def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
 
 _CLOCK = re.compile(r"[ T](\d\d:\d\d)(?::(\d\d)(\.\d{1,6})?)?")
 _FIRST_YEAR, _LAST_YEAR = 1970, 2037
-"""Years in which no time zone leaves out a midnight and a time before it."""
+"""Years in which no time zone skips midnight or the time before it."""
 _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
     "TIMESTAMPNTZ<>": "timestamp_ntz"
 }
@@ -220,7 +220,7 @@ def months_added(node: Node, facts: Facts) -> Node:
 
 
 def two_numbers(node: Node, facts: Facts) -> Node:
-    """``i BETWEEN 1 AND 2`` as ``i IN (1, 2)`` in an AND of conditions, and NOT of it in an OR."""
+    """Write ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation likewise."""
     if node.tag not in ("and", "or"):
         return node
     terms, turned = facts.terms, node.tag == "or"

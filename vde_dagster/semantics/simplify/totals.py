@@ -40,7 +40,7 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
     *("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis", "median"),
     *("try_sum", "try_avg"),
 }
-"""Functions of one argument that take no notice of rows where it is NULL."""
+"""Functions of one argument that ignore rows where it is NULL."""
 
 
 def total(body: Node, facts: Facts) -> Node:
@@ -106,7 +106,7 @@ def _count(argument: Node, body: Node, facts: Facts) -> Node:
 
 
 _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
-"""Pairs of functions, outer and inner, that are the inner one in one step."""
+"""Pairs of an outer and an inner function that are equal to the inner function in one step."""
 
 
 def merge_totals(parts: Parts) -> None:
@@ -147,7 +147,7 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """Decides whether the totals of an outer grouping can be merged with those of an inner source.
+    """Decides whether an outer grouping's totals can be merged with an inner source's totals.
 
     `merged` has the outer totals that can be merged, and their replacements.
     """
@@ -247,14 +247,15 @@ class _Steps:
     def _rest_are_of_sets(self, alone: bool) -> bool:
         """Return whether no other total of the outer grouping depends on how often its rows occur.
 
-        A total over no rows is one row, and even the maximum of one row differs from that of none.
+        A total over no rows is one row, and even the maximum of one row differs from the maximum of
+        none.
         """
         rest = [node for node in self._aggregates() if node not in self.merged]
         return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 
 def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
-    """Ask the branches for what the totals are of."""
+    """Move the inputs of totals into the branches of a UNION ALL."""
     groupings = [_only_grouping(branch) for branch in union.branches]
     if not all(map(parts.is_grouping, groupings)):
         return False
@@ -293,7 +294,7 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """Return the function of a total over all rows as they are; None for any other."""
+    """Return the function of a total over all rows, unfiltered; None for any other."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

@@ -1,9 +1,9 @@
 """Hashes of the relational algebra.
 
-Every group gets a frame: a label per source, built from the source's row version and, among equal
-sources, an occurrence number. A reference is hashed as the number of frames between its place and
-the source's frame, the label, and the version of the column; so equal queries at different depths
-do not collide, and correlated queries stay distinct. If sources are equal (self joins), all ways to
+Every group gets a frame with a label per source: the source's row version and, among equal sources,
+an occurrence number. A reference is hashed as the number of frames between its place and the
+source's frame, the label, and the version of the column; so equal queries at different depths do
+not collide, and correlated queries stay distinct. If sources are equal (self joins), all ways to
 number them are tried and the least hash is kept, so that the order of sources in the query does not
 matter.
 
@@ -75,7 +75,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
-        """Hash a group; `tail` decides between numberings that give its rows one hash."""
+        """Hash a group; `tail` decides between numberings of sources with equal hashes."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
@@ -183,8 +183,8 @@ class Digester:
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
         """Return the frame of a grouping's columns, with a distinct digest per grouping set's key.
 
-        A set that leaves out a key has NULL for it, so another key or a literal is a different
-        column even if its value is equal in every input row.
+        A grouping set without a key has NULL for it, so a key differs from another key or a literal
+        even if their values are equal in every input row.
         """
         if len(source.keys) < 2:
             return frame
@@ -401,7 +401,7 @@ class Frame:
 class Closed:
     """A hashed group: its row digest and the frame for expressions over it.
 
-    `sole` is the source whose rows the group's rows are, if there is nothing else to it.
+    `sole` is the only source, if the group has exactly its rows.
     """
 
     rows: bytes

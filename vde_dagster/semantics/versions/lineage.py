@@ -66,7 +66,7 @@ Deciding: TypeAlias = frozenset[IndirectSource]
 
 
 EVERY_COLUMN = "*"
-"""Stands for the columns of a table whose columns are not known."""
+"""Placeholder for the columns of a table with unknown columns."""
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
@@ -83,7 +83,7 @@ def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
     Args:
-        leaves: The tables that it reads; any may flow into expressions that are not understood.
+        leaves: The tables that it reads, all of which count as inputs of unsupported expressions.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)

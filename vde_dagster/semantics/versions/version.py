@@ -1,4 +1,4 @@
-"""Semantic versions as values: what they hold, and those that no query makes."""
+"""Semantic versions as values, including versions without a query."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
 CANONICALISER_VERSION = 16
-"""Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
+"""Raised when equal definitions get other hashes or lineage, so that stored ones are renewed."""
 
 OTHER_COLUMNS = "*"
-"""The column, in a table's types, that stands for columns which are not known."""
+"""The column, in a table's types, that represents unknown columns."""
 
 
 def canonicaliser() -> str:
-    """Return the versions of the canonicaliser and of SQLGlot that made the hashes.
+    """Return the versions of the canonicalizer and of SQLGlot that made the hashes.
 
-    A snapshot stores it; when it differs, the stored definition is hashed again.
+    A snapshot stores this value; if it differs, the stored definition is hashed again.
     """
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
 
@@ -33,7 +33,7 @@ class SemanticVersion:
     versions are equal too, the multisets of values of those columns are equal on any data.
 
     Args:
-        columns: Output name (lower case) to the digest of how its value is made, in order.
+        columns: Output name (lower case) to the digest of its expression, in order.
         opaque: Why the query was not understood and is versioned as a whole, or None.
         unique_keys: Sets of output columns whose values no two rows share (NULLs compared as
             equal), known from the query itself or proved by a blocking audit.
@@ -72,7 +72,7 @@ def opaque_version(
     columns: Iterable[str],
     why: str,
 ) -> SemanticVersion:
-    """Return the version of a query that is compared as a whole.
+    """Return the version of a query that is compared by its text.
 
     `parents` are versions of the tables that it reads, by the names in its text.
     """
@@ -96,10 +96,10 @@ _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILIN
 
 
 def _sqlglot_version() -> str:
-    """Return the version of SQLGlot, which is not imported for that.
+    """Return the version of SQLGlot without importing it.
 
-    `importlib.metadata` brings the parsers of e-mails with it, for a tenth of the time of a short
-    command; it is asked where the package does not say its version itself.
+    `importlib.metadata` takes a tenth of the time of a short command, because it imports e-mail
+    parsers; it is used only if the package does not contain its version.
     """
     spec = find_spec("sqlglot")
     written = Path(spec.origin or "").parent / "_version.py" if spec is not None else None

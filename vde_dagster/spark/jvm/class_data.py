@@ -31,7 +31,7 @@ def archive_path(known: KnownStart) -> Path:
 
 
 def archive_options(known: KnownStart) -> tuple[str, ...]:
-    """Return the JVM's options for using the archive of a start, if it exists."""
+    """Return the JVM's options for using the class archive of a start, if it exists."""
     archive = archive_path(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
 
@@ -43,10 +43,10 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
 
     Args:
         known: How the JVM was started.
-        jvm: Py4J's view of it.
+        jvm: Py4J's view of the JVM.
 
     Raises:
-        Py4JError, OSError: The archive could not be written; nothing is left of it.
+        Py4JError, OSError: The archive could not be written, and no part of it remains.
     """
     archive = archive_path(known)
     part = archive.with_suffix(f".{os.getpid()}.part")

@@ -1,8 +1,8 @@
 """The command that starts a JVM with Spark, kept for later starts.
 
-PySpark starts it by scripts: a first JVM builds the command of the second, in which Ivy resolves
-the packages. That takes seconds and results in the same command each time. So the first JVM's
-command is read and stored, and later starts run it directly.
+PySpark starts a JVM by scripts: a first JVM builds the command of a second one, in which Ivy
+resolves the packages. This takes seconds, with the same result each time. So the resulting command
+is stored, and later starts run it directly.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class KnownStart:
             os.replace(file.name, place)
 
     def begin(self, log: IO[bytes], *options: str) -> Gateway | None:
-        """Start the JVM and wait for its gateway; None if it ends instead.
+        """Start the JVM and wait for its gateway; return None if the JVM ends.
 
         Args:
             log: File for its output.

@@ -1,4 +1,4 @@
-"""Local files without a process for each.
+"""Local files without a child process for each file.
 
 Without its native library Hadoop runs `chmod` for every file and folder that it creates, which
 takes three milliseconds or more, and writes a checksum file for each. A small model creates twenty
@@ -40,9 +40,9 @@ public class LocalFiles extends RawLocalFileSystem {
 def use_plain_files(context: SparkContext) -> None:
     """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files.
 
-    Hadoop caches one file system for all local paths; it is replaced by one of the same class over
-    another raw one, because the configuration could only name a class from a jar. An explicitly
-    configured file system (`spark.hadoop.fs.file.impl`) stays.
+    Hadoop caches one file system for all local paths. It is replaced by one of the same class over
+    another raw file system, because the configuration could only name a class from a jar. An
+    explicitly configured file system (`spark.hadoop.fs.file.impl`) stays.
     """
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()

@@ -1,1 +1,1 @@
-"""The rows of models: queries and Python functions, their digests, and audits of them."""
+"""Computation of models' rows: queries and Python functions, digests, and audits."""

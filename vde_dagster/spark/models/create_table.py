@@ -50,7 +50,7 @@ def create_physical_table(
 
     Args:
         columns: (physical name, Spark SQL type) in order.
-        branch: The branch that is written first; made at once where the lakehouse does it.
+        branch: The branch that is written first; created at once where the lakehouse does it.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.
@@ -149,7 +149,7 @@ class _TableLayout:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but columns and properties is to be decided, in format version 2."""
+        """Whether only columns and properties must be set, in format version 2."""
         variants = any("variant" in type_.lower() for _, type_, _ in self.columns)
         version = self.properties.get("format-version")
         return not (self.partitions or self.order or variants) and version == "2"
@@ -181,12 +181,13 @@ _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def evolve_layout(
     handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> None:
-    """Give an existing table a snapshot's layout; doing it twice is harmless.
+    """Apply a snapshot's layout to an existing table; repeated calls are harmless.
 
-    Files that exist stay as they are, Iceberg keeps the layout that each was written with.
+    Existing files keep the layout that they were written with.
 
     Args:
-        previous: The snapshot whose properties the table has; those that are gone are unset.
+        previous: The snapshot whose properties the table has; properties that the new snapshot
+            lacks are unset.
     """
     physical, target = _physical_names(table, snapshot), handle.quoted
     types = handle.types()

@@ -1,4 +1,4 @@
-"""Python models: the context that their functions get, and what these may return."""
+"""Python models: the context of their functions, and the permitted results."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ModelContext:
     Args:
         spark: The Spark session, of this run only.
         interval: The half-open UTC range to compute.
-        execution_time: The instant that the run calls now (UTC).
+        execution_time: The run's current instant (UTC).
         dialect: SQLGlot dialect of the texts that its methods get.
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder, where there is one.
         page: Where the code may leave a notebook for people to read, which Dagster then shows.
         trusted: Functions of the dialect that are taken to mean the same on Spark.
-        is_cancelled: Returns whether the plan was cancelled, which already stops Spark's jobs; long
-            work in Python calls it between two steps, and ends when it likes.
+        is_cancelled: Returns whether the plan was canceled, which already stops Spark's jobs; long
+            work in Python calls it between two steps, to end early.
     """
 
     spark: SparkSession
@@ -69,7 +69,7 @@ class ModelContext:
 
     @property
     def end(self) -> datetime:
-        """The end of the interval, as functions get it: the first instant after it (UTC)."""
+        """The end of the interval in functions' arguments: the first instant after it (UTC)."""
         return self.interval.end
 
     @property
@@ -85,7 +85,7 @@ class ModelContext:
 
     @property
     def engine_adapter(self) -> ModelContext:
-        """The context: it has the methods of SQLMesh's engine adapters that read."""
+        """The context itself, which has the read methods of SQLMesh's engine adapters."""
         return self
 
     @property
@@ -102,7 +102,7 @@ class ModelContext:
         return self._variables.get(name.lower(), default)
 
     def table(self, name: str) -> Any:
-        """Return the rows of a model in `depends_on`, as its environment sees them."""
+        """Return the rows of a model in `depends_on`, from its environment."""
         return self.spark.sql(self._source(name))
 
     def resolve_table(self, name: str) -> str:
@@ -139,7 +139,7 @@ class ModelContext:
         return tuple(rows[0]) if rows else None
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run statements in the model's own session; nothing versions what they write elsewhere."""
+        """Run statements in the model's own session; writes to other places have no versions."""
         for one in expressions if isinstance(expressions, list | tuple) else [expressions]:
             self.spark.sql(self._spark_sql(one))
 
@@ -173,7 +173,7 @@ class ModelContext:
 
 
 class SqlmeshModelContext(ModelContext):
-    """The context of a model whose decorator is SQLMesh's, with that one's conventions."""
+    """The context of a model with SQLMesh's decorator, by SQLMesh's conventions."""
 
     __slots__ = ()
 
@@ -212,7 +212,7 @@ def model_context(
     Args:
         root: The project's folder.
         page: Where the code may leave a page.
-        is_cancelled: Returns whether the plan or query was cancelled.
+        is_cancelled: Returns whether the plan or query was canceled.
     """
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
@@ -248,8 +248,8 @@ def run_python_model(
         columns: Spark SQL type by output column.
 
     Raises:
-        ExecutionError: The function failed, returned something else than a pandas or Spark
-            DataFrame or rows in Arrow (or a generator of them), or left a declared column out.
+        ExecutionError: The function failed, omitted a declared column, or returned neither a pandas
+            or Spark DataFrame, nor rows in Arrow, nor a generator of these.
     """
     from vde_dagster.project.python.files import run_source
 
@@ -278,7 +278,8 @@ def _arguments(
     """Return the arguments that a model's function takes, by position and by name.
 
     The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
-    may take fewer, in any order, and variables by name. One with other names gets them by position.
+    may take fewer, in any order, and variables by name. A function with other parameter names gets
+    them by position.
     """
     known = context.keywords
     parameters = list(inspect.signature(function).parameters.values())
@@ -349,7 +350,9 @@ def _as_spark(
 
 
 def _arrow(part: Any) -> Any:
-    """Return an Arrow table for what Polars, DuckDB and others give; pandas and Spark stay."""
+    """Convert results of Polars, DuckDB and other libraries to Arrow; pandas and Spark results
+    stay.
+    """
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -368,10 +371,10 @@ def source_frame(
 ) -> DataFrame:
     """Return a task's rows, selected by name and cast to the physical table's types.
 
-    Columns that the query does not make (retired ones, and those that the kind adds) become NULL.
+    Columns that the query lacks (retired columns, and columns that the kind adds) become NULL.
 
     Args:
-        is_cancelled: Whether the task's plan was cancelled, for a model in Python.
+        is_cancelled: Whether the task's plan was canceled, for a model in Python.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     made = [(output, physical) for output, physical in task.columns if output in computed]

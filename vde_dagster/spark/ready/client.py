@@ -1,4 +1,4 @@
-"""Client of the ready process; it imports little, as every command waits for it."""
+"""Client of the ready process; its imports are few, because every command waits for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vde_dagster.spark.ready.protocol import SOCKET, engine_folder, identity, re
 COMMANDS = "vde_dagster.cli.app"
 """The module whose `call` runs a command."""
 _OF_THEIR_OWN = frozenset({"engine", "init", "lsp", "serve", "ui"})
-"""Commands that run for long, or that would end the process they run in."""
+"""Commands that run for a long time, or that end the process they run in."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -80,7 +80,7 @@ def ask(
 
 
 def _project(arguments: Sequence[str]) -> Path:
-    """Return the folder that `--project` names, otherwise the current one."""
+    """Return the folder of `--project`, otherwise the current folder."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word == "--project":
             return Path(following)

@@ -26,7 +26,7 @@ def engine_folder(root: Path) -> Path:
 
 
 def identity() -> list[Any]:
-    """Return the facts that two processes must share for one to run the other's work."""
+    """Return the properties that two processes must share to run each other's work."""
     read = sorted(item for item in os.environ.items() if item[0].startswith(_AT_IMPORT))
     return [sys.executable, sys.version, list(sys.flags), [list(item) for item in read]]
 

@@ -1,1 +1,1 @@
-"""Spark's session: started, joined or connected to, and the reasons when it ends."""
+"""Spark's session: how it is started, joined or connected to, and why it ended."""

@@ -116,9 +116,9 @@ def connect(settings: SessionSettings) -> SparkSession:
 def _close_alone(client: Any) -> None:
     """Make a client close only its own resources.
 
-    PySpark's `close` waits for threads that all sessions of the process share, also when the
-    garbage collector finds a session, in whichever thread that is: if it is one of those, or holds
-    a lock of gRPC's that they wait for, the process hangs.
+    PySpark's `close` waits for threads that all sessions of the process share. The garbage
+    collector may call it in any thread. If that thread is a shared one, or holds a lock of gRPC
+    that these threads wait for, the process hangs.
     """
 
     def close() -> None:
@@ -129,7 +129,7 @@ def _close_alone(client: Any) -> None:
 
 
 def _channel(settings: SessionSettings) -> Any:
-    """Return a channel to the server; for this machine it sends tokens without TLS, too."""
+    """Return a channel to the server; on this machine tokens are sent without TLS, too."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -169,7 +169,7 @@ def _lacks(settings: SessionSettings) -> str:
 
 
 PROBE_SECONDS = 10.0
-"""Time for any of a master's addresses to respond; Spark itself would try for a minute."""
+"""Maximum seconds until one of a master's addresses responds; Spark would try a minute."""
 
 _STANDALONE_PORT, _HTTPS_PORT, _CONNECT_PORT = 7077, 443, 15002
 _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")

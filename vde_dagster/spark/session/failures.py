@@ -99,7 +99,7 @@ def is_missing_table(error: VdeError, table: str) -> bool:
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place in a query that Spark's message names; for casts around it, the column.
+    """Find the place that Spark's message names in a query; for inserted casts, the column.
 
     Args:
         query: The query, which Spark may have received as a subquery.
@@ -152,7 +152,7 @@ def _offset(text: str, line: int, position: int) -> int | None:
 
 
 def _words(error: BaseException) -> str:
-    """Return the offending words of exceptions that contain them (some of PySpark's)."""
+    """Return the offending words of exceptions, if they contain some."""
     try:
         contexts = error.getQueryContext()  # type: ignore[attr-defined]
         return str(contexts[0].fragment()) if contexts else ""
@@ -210,7 +210,7 @@ def cause_line(error: BaseException) -> str:
 
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
-    """Return (class, message) of the Java exceptions behind a Python one, outermost first."""
+    """Return (class, message) of the Java exceptions behind a Python exception, outermost first."""
     stack = getattr(error, "getStackTrace", None)
     if callable(stack):  # From Spark Connect, where Java's exceptions arrive as text.
         return _parsed_causes(str(error), stack() or "")
@@ -233,7 +233,7 @@ def _parsed_causes(text: str, stack: str) -> list[tuple[str, str]]:
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Return whether a Java exception with one of the simple class names is behind it."""
+    """Return whether an exception was caused by a Java exception of a given simple class name."""
     return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 

@@ -95,19 +95,19 @@ class PlanJobs:
                 context.setLocalProperty(name, None)
 
     def begin(self, plan_id: str) -> None:
-        """Allow a plan to run (again) that was cancelled before."""
+        """Allow a plan to run (again) that was canceled before."""
         with self._lock:
             self._cancelled.discard(plan_id)
 
     def is_cancelled(self, plan_id: str) -> bool:
-        """Return whether a plan was cancelled, and not begun again."""
+        """Return whether a plan was canceled, and not begun again."""
         return plan_id in self._cancelled
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
         """Refuse new work of a plan, and stop its Spark jobs until none is left.
 
-        A job may be on its way to Spark's scheduler while the tag is cancelled, so the tag is
-        cancelled again until the plan's last action has ended.
+        A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is
+        canceled again until the plan's last action has ended.
 
         Returns:
             Whether everything had ended within the time.

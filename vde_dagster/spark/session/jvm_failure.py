@@ -1,4 +1,4 @@
-"""Spark that ended unexpectedly: the reason, and what helps."""
+"""Unexpected ends of Spark: the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Launched:
 
 _launched: list[Launched] = []
 _last_end: list[StoreError] = []
-"""The end of the JVM before that: threads may notice it when the next JVM is running."""
+"""The end of the previous JVM, which threads may notice when the next JVM is running."""
 
 
 def remember(launched: Launched) -> None:

@@ -29,7 +29,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
         The known start that was used; None if Spark's scripts started it.
 
     Raises:
-        StoreError: It does not start.
+        StoreError: The JVM does not start.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -27,7 +27,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     A temporary engine creates it, and this process becomes its client.
 
     Raises:
-        UsageError: Spark's scripts do more here than start a JVM.
+        UsageError: Spark's scripts do more than start a JVM with this configuration.
         NoSparkError: Spark does not start, or cannot create an archive.
     """
     place = start_path(command_line_config(context_config(settings)))

@@ -42,7 +42,7 @@ _lock = threading.Lock()
 _users: set[int] = set()
 _started_here = False
 _ignored: set[str] = set()
-"""Settings for which this process has logged that they come too late."""
+"""Settings that this process has logged as coming too late."""
 
 T = TypeVar("T")
 
@@ -53,7 +53,8 @@ def start_session(
     """Return a new session for a project, in the process's one JVM.
 
     The first call, in any thread, starts the JVM, which takes seconds; its output goes to
-    `settings.log_file`. Later ones share it, each with its own catalog, configuration and views.
+    `settings.log_file`. Later sessions share the JVM, each with its own catalog, configuration and
+    views.
 
     Args:
         join: Starts or returns an existing session, in whose JVM this one is created.
@@ -109,7 +110,7 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Release a session; the last one of a JVM that was started here stops Spark."""
+    """Release a session; the last session of a JVM that was started here stops Spark."""
     global _started_here
     with _lock:
         _users.discard(id(session))

@@ -50,7 +50,7 @@ class WarmSettings:
 
     Args:
         folder: The folder of its record.
-        by_itself: Whether it starts when Spark is needed, or only by `vde engine start`.
+        by_itself: Whether the engine starts when Spark is needed, or only by `vde engine start`.
         idle_seconds: How long it keeps running after its last statement.
         warm_up: Whether it warms up while idle, see `warm_up.py`.
     """
@@ -76,7 +76,7 @@ class SessionSettings:
     Args:
         state_url: SQLAlchemy URL of the database with state and catalog.
         warehouse: URI of the directory for new tables.
-        config: Further Spark properties; they win over the defaults below.
+        config: Further Spark properties, which take precedence over the defaults below.
         packages: Further Maven coordinates, replacing defaults with the same group and artifact.
         log_file: File for the JVM's output, or None for a temporary file.
         io: PyIceberg's settings for object stores.
@@ -139,8 +139,9 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM.
 
-    None of them limits how work is split into tasks: settings for small tables would put large ones
-    into one task. Settings that versions depend on are explicit, so that a cluster's do not apply.
+    None of them limits how work is split into tasks: settings for small tables would put a large
+    table into one task. Settings that versions depend on are explicit, so that a cluster's do not
+    apply.
     """
     return {
         **catalog_config(settings),

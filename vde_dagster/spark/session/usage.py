@@ -1,7 +1,7 @@
 """Resources used by Spark's tasks for the jobs of a tag, from the status stores behind its UI.
 
 The stores exist without the UI. They follow Spark's events, which arrive a moment after the work,
-and drop old ones: figures that are not complete for a tag are not reported at all.
+and drop old events: incomplete figures of a tag are not reported.
 
 Bytes read are the complete sizes of the files that Iceberg's scans planned. Spark's own figure
 ("input bytes") misses ranges that Parquet's reader requests together: for a table of 62 MB it had
@@ -56,8 +56,8 @@ UNKNOWN = Usage()
 def read_usage(context: SparkContext, tag: str) -> Usage:
     """Return the usage of the jobs with a tag, which have all ended.
 
-    If Spark does not answer as expected (it is ending, or its owner forbids it), the usage is
-    unknown; a fill does not fail because of that.
+    If Spark does not respond as expected (because it is ending, or its owner forbids the request),
+    the usage is unknown; a fill does not fail for this.
     """
     from py4j.protocol import Py4JError
 
@@ -139,7 +139,7 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _has_forgotten(self, job: int) -> bool:
-        """Return whether a job is the oldest one in the store, and older ones were dropped."""
+        """Return whether a job is the oldest in the store, and older jobs were dropped."""
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:

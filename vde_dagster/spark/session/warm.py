@@ -75,12 +75,12 @@ class WarmEngine:
 
     @property
     def started(self) -> datetime:
-        """When it was ready."""
+        """Time at which the engine was ready."""
         return datetime.fromtimestamp(self.started_at, timezone.utc)
 
     @property
     def memory(self) -> int | None:
-        """The resident memory of its processes (bytes), if the system reports it."""
+        """Resident memory of the engine's processes (bytes), if the system reports it."""
         sizes = [_resident(pid) for pid in (self.pid, self.jvm_pid)]
         return sum(filter(None, sizes)) if any(sizes) else None
 
@@ -96,7 +96,7 @@ class WarmEngine:
         return file
 
     def accepts_users(self, folder: Path) -> bool:
-        """Return whether the record still is the current one of its folder."""
+        """Return whether the engine's record is still the current record of its folder."""
         with suppress(FileNotFoundError):
             return (folder / _RECORD).samefile(_record_path(folder, self.pid))
         return False
@@ -107,7 +107,7 @@ class WarmEngine:
             (folder / _RECORD).unlink(missing_ok=True)
 
     def is_kept_alive(self, folder: Path) -> bool:
-        """Return whether a client keeps it running, see `EngineProcess.keep_alive`."""
+        """Return whether a client keeps the engine running, see `EngineProcess.keep_alive`."""
         with suppress(FileNotFoundError), _holders(folder, self.pid).open("rb") as file:
             return _is_locked(file, by_sharers=True)
         return False
@@ -118,7 +118,7 @@ class WarmEngine:
             file.unlink(missing_ok=True)
 
     def is_alive(self, folder: Path) -> bool:
-        """Return whether it runs, with or without accepting new users."""
+        """Return whether the engine runs, even if it accepts no new users."""
         with suppress(FileNotFoundError), _record_path(folder, self.pid).open("rb") as file:
             return _is_locked(file)
         return False
@@ -141,11 +141,11 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
     """Return the engine of a project's configuration that accepts users, or None.
 
     Args:
-        start: Whether to start a missing engine. One of another configuration then accepts no more
-            users, and ends when it is idle.
+        start: Whether to start a missing engine. An engine with another configuration then accepts
+            no more users, and ends when it is idle.
 
     Raises:
-        NoSparkError: It does not start.
+        NoSparkError: The engine does not start.
     """
     found = find_engine(warm.folder)
     if found is None and not start:
@@ -302,7 +302,7 @@ class EngineProcess:
 
     @contextmanager
     def keep_alive(self) -> Iterator[None]:
-        """Keep it running while the caller computes between two statements."""
+        """Keep the engine running while the caller computes between two statements."""
         with self._holding:
             if self._held == 0:
                 self._file = _holders(self._folder, self._engine.pid).open("ab")

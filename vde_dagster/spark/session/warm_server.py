@@ -31,7 +31,7 @@ _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 15.0
 _LAST_USERS_SECONDS = 60.0
-"""Seconds for which one that accepts no new users waits for statements of its last ones."""
+"""Seconds that an engine without new users waits for statements of its last users."""
 
 
 def main(folder: Path) -> None:
@@ -93,7 +93,7 @@ def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> floa
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a JVM's end, or end it, and return its exit code."""
+    """Wait for a JVM's end, or stop the JVM, and return its exit code."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -1,4 +1,4 @@
-"""Warming up an idle engine: exercises speed it up, and a class archive speeds up the next one."""
+"""Warm-up of an idle engine by exercises, and the class archive for the next engine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ROUNDS = 3
 _TRIES = 3
 """Maximum number of attempts: a user who needs the engine ends each."""
 _IDLE_SECONDS = 1.0
-"""Seconds without users' statements before it begins."""
+"""Seconds without users' statements before the warm-up begins."""
 _ARCHIVE_SECONDS = 20.0
-"""Seconds without users' statements before it archives the classes that real work has used."""
+"""Seconds without users' statements before the classes in use are archived."""
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
 
@@ -118,14 +118,14 @@ class WarmUp(threading.Thread):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _wait_until_idle(self, seconds: float) -> bool:
-        """Wait until users were idle for some time; return False if it should end."""
+        """Wait until users were idle for some time; return False if the warm-up must end."""
         while self._service.users_idle_seconds() < seconds:
             if self._ending.wait(_LOOK_SECONDS):
                 return False
         return not self._ending.is_set()
 
     def end(self) -> None:
-        """Begin nothing further, and remove the exercise's files."""
+        """Start no further exercise, and remove the exercise's files."""
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)

@@ -38,7 +38,7 @@ _LONGEST_WAIT = 5.0
 _locks: dict[str, threading.Lock] = {}
 _ZONE = "spark.sql.session.timeZone"
 _MOST_BYTES = 16 * 2**20
-"""The largest table, by its files, whose rows are all read after a fill of a part of it."""
+"""Maximum size of a table whose rows are all read after a fill of a part of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Write:
     """All inputs of a strategy for writing one task's rows.
 
     Args:
-        table: The table as it was before the write.
+        table: The table before the write.
         frame: The rows, in the table's physical columns and types.
         frame_types: Spark SQL type by column of the frame, which has all columns of the table.
         types: Types of the columns that the task fills.
@@ -128,7 +128,7 @@ class Write:
 
     @contextmanager
     def in_utc(self) -> Iterator[None]:
-        """Compute instants in UTC; only this write uses the session until it is done."""
+        """Compute instants in UTC; until the block ends, only this write uses the session."""
         zone = self.session.conf.get(_ZONE)
         self.session.conf.set(_ZONE, "UTC")
         try:
@@ -137,7 +137,7 @@ class Write:
             self.session.conf.set(_ZONE, str(zone))
 
     def merge(self, statement: str) -> None:
-        """Run a MERGE, and retry it each time that its commit conflicted with another one.
+        """Run a MERGE, and retry it after each conflict with another commit.
 
         Raises:
             ConflictError: Other commits were faster each time; nothing was written.
@@ -161,8 +161,8 @@ class Write:
     ) -> None:
         """Write to a scratch branch, and fast-forward the task's branch to it.
 
-        It is repeated if another writer committed meanwhile. The janitor removes the scratch branch
-        of a killed process.
+        The write is repeated if another writer committed meanwhile. The janitor removes the scratch
+        branch of a killed process.
 
         Args:
             put_together: Commits to the scratch branch, which begins at the task's branch.
@@ -260,7 +260,7 @@ class Strategy(ABC):
         return Digester(task.digest_sets, tiles, whole, write.frame_types)
 
     def output(self, write: Write, commit: Commit) -> Output | None:
-        """Return the digests of a fill; None if they are not wanted or not known."""
+        """Return the digests of a fill; None if they are not needed or unknown."""
         task, digester = write.task, write.digester
         if digester is not None:
             return digester.result(commit.added_records) or _read_again(write, commit, digester)
@@ -273,7 +273,7 @@ class Strategy(ABC):
 
 
 def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
-    """Read the rows of a fill again, if the write evaluated them twice."""
+    """Read the rows of a fill again to compute digests, if the write evaluated them twice."""
     rows = write.committed(commit)
     conditions = [f"({text})" for _, text in digester.tiles if text is not None]
     if conditions:
@@ -328,7 +328,8 @@ def find_strategy(snapshot: Snapshot) -> Strategy:
 def latest_first(types: Mapping[str, str], columns: Sequence[str], first: str = "") -> str:
     """Return a deterministic order for choosing one of several rows.
 
-    It begins with the latest by `first` and by the columns with times, then the greatest values.
+    The latest row by `first` and by the columns with times comes first, then the row with the
+    greatest values.
 
     Args:
         types: Spark SQL type by column.
@@ -352,7 +353,7 @@ def require_row_level(write: Write, merge: str) -> None:
     MERGEs leave a key twice, without an error.
 
     Raises:
-        ExecutionError: It plans something else.
+        ExecutionError: Spark plans something else.
     """
     own = merge.replace(write.target(write.task.branch), "")
     known = write.task.table.id, re.sub(r"vde_source_[0-9a-f]{32}", "", own)

@@ -28,7 +28,7 @@ _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 
 @strategy_for(IncrementalByTimeRange)
 class TimeRange(Strategy):
-    """Overwrites by a filter on the time column; rows outside the interval never get in.
+    """Overwrites by a filter on the time column; rows outside the interval are not written.
 
     Iceberg refuses to overwrite files that match the filter only in part, which the default layout
     (one partition per interval) avoids; otherwise rows are deleted and added on a staged branch.
@@ -87,7 +87,7 @@ class Partitions(Strategy):
         return True
 
     def write(self, write: Write) -> None:
-        """Overwrite partitions; without rows it makes an empty commit."""
+        """Overwrite partitions; without rows the commit is empty."""
         if write.task.anew:
             # The table may have partitions for which no source has rows now.
             write.overwrite(write.frame, write.task.branch)

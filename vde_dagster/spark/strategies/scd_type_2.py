@@ -1,4 +1,4 @@
-"""SCD_TYPE_2_BY_TIME and SCD_TYPE_2_BY_COLUMN: versions end and begin, in one MERGE."""
+"""SCD_TYPE_2_BY_TIME and SCD_TYPE_2_BY_COLUMN: one MERGE ends and begins versions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from vde_dagster.spark.strategies.base import (
 class Scd(Strategy):
     """Compares the query's rows with the latest version of each key, and writes the differences.
 
-    Changes are computed from the table and then merged into it, so it must be the same at both
-    times: the work is done on a branch without other writers. Of several rows of one key
+    Changes are computed from the table and then merged into it, so the table must not change in
+    between: the work is done on a branch without other writers. Of several rows of one key
     `latest_first` chooses one, first by the column with the time of the update.
 
     The table merges on read: an unchanged row is neither written nor deleted.
@@ -64,7 +64,7 @@ def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
 
 
 SEEN = datetime(1970, 1, 1)
-"""The begin of versions that existed when the table was first loaded."""
+"""Beginning of versions that existed when the table was first loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Versions:
         return [name for name in self.types if name not in added]
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: one per key, all of them current."""
+        """Return the query of a table's first rows, one per key, all current."""
         begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
         columns = (
@@ -113,7 +113,7 @@ class Versions:
         return f"SELECT {', '.join(columns)} FROM ({self._taken(source)}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that ends versions and begins others."""
+        """Return the statement that ends and begins versions."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} = s.vde_began")
         updates = [f"t.{quote(name)} = s.{quote('vde_new_' + name)}" for name in self.data]
@@ -131,7 +131,7 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes, one row each, with the version that it changes.
+        """Return the changes, one row each, with the changed version.
 
         Both sides are read once: a query may not return the same rows twice.
         """
@@ -169,7 +169,7 @@ class Versions:
         )
 
     def _begins(self) -> str:
-        """Return the start of a key's next version: never before its latest one ends."""
+        """Return the start of a key's next version: never before the end of its latest version."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         return f"GREATEST({self._since()}, COALESCE({earlier}))"
@@ -182,7 +182,7 @@ class Versions:
         return f"COALESCE({self._updated('r')}, {unknown})"
 
     def _ends(self) -> str:
-        """Return the end of a key that has disappeared; NULL for one that still exists."""
+        """Return the end of a key's last version if the key has disappeared, otherwise NULL."""
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
     def _changed(self) -> str:
@@ -215,7 +215,7 @@ class Versions:
         return self._latest_by_key(f"SELECT * FROM {target} WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
-        """Return the chosen row of every key: the newest, then the greatest one."""
+        """Return the chosen row of every key: the newest, and among equal ones the greatest."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
@@ -265,12 +265,12 @@ class Versions:
 
 
 class DbtVersions(Versions):
-    """Writes versions as snapshots of dbt have them.
+    """Writes versions in the same way as dbt's snapshots.
 
     A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
-    ones of its key at the same instant; the row of a key that is gone ends now. NULL equals
-    nothing, so a row without a key begins a version each time.
-    Source: macros/materializations/snapshots of dbt-adapters, and dbt-duckdb's `snapshot_merge_sql`
+    versions of its key at the same instant; versions of a missing key end now. NULL equals nothing,
+    so a row without a key begins a version each time. Source: macros/materializations/snapshots of
+    dbt-adapters, and dbt-duckdb's `snapshot_merge_sql`
     """
 
     def first(self, source: str) -> str:
@@ -282,7 +282,7 @@ class DbtVersions(Versions):
         return f"SELECT {', '.join(columns)} FROM ({source}) r"
 
     def merge(self, target: str, source: str) -> str:
-        """Return the statement that ends versions and begins others."""
+        """Return the statement that ends and begins versions."""
         same = [f"t.{quote(name)} <=> s.{quote('vde_old_' + name)}" for name in self.key]
         same.append(f"t.{quote(self.valid_from)} <=> s.vde_began")
         same.append(f"{self._is_record('t')} = s.vde_record")
@@ -300,7 +300,7 @@ class DbtVersions(Versions):
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes, one row each; a version ends once, at the latest of several."""
+        """Return the changes, one row each; a version ends once, at the latest of several ends."""
         keys = range(len(self.kind.unique_key))
         old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
         on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)

@@ -23,9 +23,9 @@ _NUMBER = "vde_row_number"
 
 @strategy_for(IncrementalByUniqueKey)
 class UniqueKey(Strategy):
-    """Inserts new keys and replaces the rows of existing ones, in one MERGE; NULLs are equal.
+    """Inserts new keys and replaces rows with existing keys, in one MERGE; NULLs are equal.
 
-    Of several rows of one key `latest_first` chooses one. A strategy of dbt keeps all of them, and
+    Of several rows of one key `latest_first` chooses one. A strategy of dbt keeps all rows, and
     NULL keys never match: see `_replace_keys`.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with

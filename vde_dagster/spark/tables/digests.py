@@ -49,7 +49,7 @@ class Digester:
         sets: The sets of columns to digest.
         tiles: (range, condition for its rows) per digest; None for all rows.
         whole: Whether the write replaces all rows of the table.
-        types: Spark SQL types of the written columns, where they are known beforehand.
+        types: Spark SQL types of the written columns, if known beforehand.
     """
 
     sets: tuple[Columns, ...]
@@ -85,7 +85,7 @@ class Digester:
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Return the digests of rows that are read again; None unless there are exactly `rows`."""
+        """Return the digests of rows by reading them again; None for another number of rows."""
         from pyspark.sql import functions
 
         expressions = self._expressions(_column_types(frame))
@@ -145,7 +145,7 @@ def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
     """Return the hash function's arguments for a value; None for unknown types.
 
     Args:
-        type_: The data type; its name is enough for types without nested ones.
+        type_: The data type; for types without nested types the name is enough.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 

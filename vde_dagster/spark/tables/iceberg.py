@@ -53,7 +53,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was when it was read; changes through it are separate atomic commits."""
+    """A table in the state of its last read; changes through it are separate atomic commits."""
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
@@ -73,7 +73,8 @@ class IcebergTable:
     def types(self) -> dict[str, str]:
         """Return the columns' Spark SQL types by name, in order.
 
-        Simple types come from the metadata; only Spark spells nested ones as it reads them.
+        Simple types come from the metadata; only Spark spells nested types in the form that it
+        reads.
         """
         kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
         if all(isinstance(kind, str) for kind in kinds.values()):
@@ -92,7 +93,7 @@ class IcebergTable:
         ]
 
     def head(self, branch: str | None) -> int | None:
-        """Return the id of a branch's newest snapshot; None if it is missing or empty."""
+        """Return the id of a branch's newest snapshot; None for a missing or empty branch."""
         return head_of(self._metadata, branch)
 
     def has_branch(self, branch: str) -> bool:
@@ -100,12 +101,12 @@ class IcebergTable:
         return branch in self._metadata.get("refs", {})
 
     def ensure_branch(self, branch: str, of: str | None = None) -> None:
-        """Create a branch at the head of `main`, or of another one, unless it exists."""
+        """Create a missing branch at the head of `main` or of another branch."""
         if not self.has_branch(branch):
             self.branch_at(branch, of)
 
     def branch_at(self, name: str, branch: str | None) -> None:
-        """Create a branch at the head of another one, unless it exists."""
+        """Create a missing branch at the head of another branch."""
         self._metadata = make_branch(self._lakehouse, self.ref, name, branch)
 
     def drop_branch(self, branch: str) -> None:
@@ -145,7 +146,7 @@ class IcebergTable:
         If the other branch has no newer commit, it is fast-forwarded.
 
         Args:
-            source: The branch with that commit, which was created at a head of the other.
+            source: The branch with that commit, which was created at a head of the other branch.
             onto: The branch to change, which has no other writers meanwhile.
 
         Returns:

@@ -66,7 +66,7 @@ class Test:
 
 
 class ClassFile:
-    """A class as `javac` wrote it."""
+    """A class file written by `javac`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -169,7 +169,7 @@ class ClassFile:
 
 
 def _cases(code: bytes) -> list[tuple[int, int]]:
-    """Return the numbers, and where they lead, of a method that begins with a `switch`."""
+    """Return the case numbers of a method that begins with a `switch`, and their targets."""
     kind, at = code[1], 4
     if kind == _TABLESWITCH:
         low, high = struct.unpack_from(">ii", code, at + 4)

@@ -26,7 +26,7 @@ _TEXTS = {
     ),
     "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
 }
-"""What may stand behind a type's name, and what could."""
+"""Possible tokens after a type's name, and valid examples."""
 _MONTHS, _MICROS = r"(?:year|month)s?", r"(?:week|day|hour|minute|millisecond|microsecond)s?"
 _COUNT, _FRACTION = r"[+-]?\s*\d+", r"[+-]?\s*(?:\d+(?:\.\d{0,9})?|\.\d{1,9})"
 _OF_MONTHS = rf"{_COUNT}\s+{_MONTHS}"
@@ -50,7 +50,7 @@ UNITS = frozenset(
     )
     for plural in ("", "S")
 )
-"""Words behind a value of INTERVAL; the first is one in the grammar only."""
+"""Units after a value of INTERVAL; only the grammar accepts the first one."""
 _HOUR, _MINUTE, _SECOND = r"(?:[01]?\d|2[0-3])", r"[0-5]?\d", r"[0-5]?\d(?:\.\d{1,9})?"
 _FROM_TO = {
     ("YEAR", "MONTH"): (r"\d+-(?:0*\d|0*1[01])", "'1-6'"),
@@ -64,7 +64,7 @@ _FROM_TO = {
 
 
 class Malformed(NamedTuple):
-    """A literal that cannot be read: the indexes of its words, and a valid example."""
+    """An unreadable literal: the indexes of its words, and a valid example."""
 
     start: int
     end: int
@@ -141,10 +141,10 @@ def _quoted(word: str) -> bool:
 
 
 def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
-    """Join texts that follow each other, which are one.
+    """Join consecutive strings, which are one literal.
 
     Returns:
-        The number of the word behind them, and the text; None for one with a backslash.
+        The number of the word after them, and the text; None for a text with a backslash.
     """
     end = next((i for i in range(at, len(words)) if not _quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])

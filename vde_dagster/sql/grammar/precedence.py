@@ -1,9 +1,9 @@
-"""Brackets where Spark groups operators otherwise than SQLGlot's parser does.
+"""Brackets for operators that Spark and SQLGlot's parser group differently.
 
-In Spark `&` binds tighter than `^`, that tighter than `|`; `||` binds like `+`; comparisons are
-one level, below all of them and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
--1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). SQLGlot has one level
-for all bit operators and `||`, two for comparisons, and LIKE and the like above those.
+In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `||` binds like `+`. Comparisons are
+one level, below all of these and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
+-1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). SQLGlot has one level for
+all bit operators and `||`, two for comparisons, and LIKE and the like above those.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _THERE = {
     **dict.fromkeys((T.LT, T.LTE, T.GT, T.GTE), 1),
     **dict.fromkeys((T.EQ, T.NEQ, T.NULLSAFE_EQ), 0),
 }
-"""The levels of SQLGlot's parser; both group operators of one level from the left."""
+"""Precedence levels of SQLGlot's parser; operators of one level group from the left."""
 _SHIFT_THERE = 3
 _NO_OPERATOR = 9
 """Binds tighter than any operator."""
 _MOST_BRACKETS = 200
-"""More make a query that no parser should be asked to read."""
+"""Maximum number of brackets to add to a query for a parser."""
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
 _PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
 _SIGNS = frozenset({T.DASH, T.PLUS, T.PIPE_SLASH, T.TILDE})
@@ -51,7 +51,7 @@ _ENDS = (
     | {T.WINDOW, T.VALUES, T.PIPE_GT, T.SEMICOLON, T.CROSS, T.INNER, T.OUTER, T.NATURAL}
     | {T.GROUPING_SETS, T.PIVOT, T.UNPIVOT, T.TABLE_SAMPLE, T.ALL}
 )
-"""What stands beside an expression of values and operators."""
+"""Tokens that end an expression of values and operators."""
 _OPENING = frozenset({T.L_PAREN, T.L_BRACKET, T.CASE})
 _CLOSING = frozenset({T.R_PAREN, T.R_BRACKET, T.END})
 
@@ -77,7 +77,7 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
     """Return the tokens with brackets that make SQLGlot group them as Spark does.
 
     Returns:
-        The list itself where none are needed; None where too many are.
+        The list itself if none are needed; None if too many are needed.
     """
     kinds = {token.token_type for token in tokens}
     compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)
@@ -194,7 +194,7 @@ class _Bracketer:
             self._bracket(run.start, end)
 
     def _group(self, start: int, end: int, operators: list[tuple[int, int, int]]) -> None:
-        """Bracket operands that SQLGlot would not take together, by Spark's levels."""
+        """Put brackets around operands that SQLGlot would group otherwise than Spark."""
         operands = [(start, operators[0][0], _NO_OPERATOR)]
         waiting: list[tuple[int, int]] = []  # levels here and there
         for number, (index, width, level) in enumerate(operators):
@@ -208,7 +208,7 @@ class _Bracketer:
             self._join(operands, waiting)
 
     def _join(self, operands: list[tuple[int, int, int]], waiting: list[tuple[int, int]]) -> None:
-        """Make one operand of the last two and the operator between them."""
+        """Merge the last two operands, with the operator between them, into one operand."""
         _, there = waiting.pop()
         right_start, right_end, right = operands.pop()
         left_start, left_end, left = operands.pop()
@@ -219,7 +219,7 @@ class _Bracketer:
         operands.append((left_start, right_end, there))
 
     def _operand_end(self, start: int, limit: int) -> int:
-        """Return the end of the operand that begins at a token; an alias may follow it."""
+        """Return the end of the operand that begins at a token, including an alias."""
         index = start
         while self._kind(index) in _SIGNS:
             index += 1
@@ -254,7 +254,7 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around tokens; outer ones are added behind inner ones."""
+        """Put brackets around tokens; outer brackets are added after inner ones."""
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

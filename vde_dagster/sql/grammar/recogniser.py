@@ -13,9 +13,9 @@ from typing import NamedTuple
 from vde_dagster.sql.grammar.compiled import PRECEDENCE, PREDICATE, RULE, Network
 
 _Call = tuple[int, int]
-"""A rule's first state, and the precedence that is asked of it."""
+"""A rule's first state, and the required precedence."""
 _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
-"""The state behind a token; rules that begin with it, each with the state behind it."""
+"""The state after a token, and rules that begin with the token, each with the state after it."""
 
 
 class Barred(NamedTuple):
@@ -48,7 +48,7 @@ class _State:
 
 
 class _Asked:
-    """A rule at a place: where it was found to end, and who waits for that."""
+    """A rule at a position: the ends found so far, and the callers that wait for more."""
 
     __slots__ = ("ends", "seen", "waiting")
 
@@ -62,7 +62,7 @@ class Recogniser:
     """A grammar that accepts or refuses tokens.
 
     Args:
-        holds: Whether one of its predicates holds, by its number.
+        holds: Evaluates a predicate of the grammar by its number.
         barred: Tokens that rules must not accept, although the grammar allows them.
     """
 
@@ -80,11 +80,11 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Return the furthest token that a rule accepts; None if it accepts all.
+        """Return the furthest token that a rule accepts; None if it accepts the whole text.
 
         Returns:
-            The token that no text of the rule has there, len(kinds) for the end, and a mask of
-            those that it could have.
+            The index of the first unacceptable token, len(kinds) for the end, and a mask of the
+            tokens that are acceptable there.
         """
         size = len(kinds)
         tokens = (*kinds, 0)
@@ -144,7 +144,7 @@ class Recogniser:
         return state
 
     def _closed(self, precedence: int, heads: frozenset[int]) -> _State:
-        """Follow what takes no token."""
+        """Follow transitions that consume no token."""
         edges, stops = self._network.edges, self._network.stops
         seen, todo = set(heads), list(heads)
         final = False

@@ -1,7 +1,7 @@
-"""Spark's own grammar, read from the classes of the Spark that is installed.
+"""The grammar of the installed Spark, read from Spark's own classes.
 
-ANTLR compiles `SqlBaseParser.g4` and `SqlBaseLexer.g4` into networks that the classes carry as
-text, so that nothing of the grammar is copied here, and no JVM is asked.
+ANTLR compiles `SqlBaseParser.g4` and `SqlBaseLexer.g4` into networks that the classes contain as
+text. So the grammar is not copied here, and no JVM is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vde_dagster.sql.grammar.recogniser import Barred, Recogniser
 
 _PACKAGE = "org/apache/spark/sql/catalyst/parser/"
 _ON = frozenset({"parameter_substitution_enabled"})
-"""Settings of Spark's parser that are on unless somebody says otherwise; all others are off."""
+"""Settings of Spark's parser that are on by default; all others are off."""
 _BARRED = {
     "errorCapturingIdentifierExtra": ("MINUS",),
     "errorCapturingNot": ("BANG",),
@@ -40,16 +40,16 @@ _BARRED = {
     "primitiveType": ("identifier",),
     "transformClause": ("setQuantifier",),
 }
-"""Rules that take what Spark refuses behind its grammar, to say so better; and what of it."""
+"""Tokens that Spark refuses only after its grammar has accepted them, by rule."""
 _UNFINISHED = {
     "dataType": ("ARRAY", "MAP", "STRUCT"),
     "nonTrivialPrimitiveType": ("CHAR", "CHARACTER", "VARCHAR"),
     "sampleMethod": ("expression",),
 }
-"""Rules that may end where Spark refuses that behind its grammar; and behind what."""
+"""Rules that the grammar lets end after tokens where Spark then refuses the query."""
 _QUERY = "query"
 _MOST = 2_000
-"""How many queries' tokens are remembered: those of many models are the same."""
+"""Maximum number of token lists with a cached result; many models share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def refusal_by_spark(text: str) -> Refusal | None:
 
 
 def spark_grammar() -> SparkGrammar | None:
-    """Return the grammar of the Spark that is installed; None where it cannot be read."""
+    """Return the grammar of the installed Spark; None if it cannot be read."""
     return _installed().grammar
 
 
@@ -268,7 +268,7 @@ _Config = tuple[int, tuple[int, ...], int]
 _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
 _WORD = re.compile("[A-Z_][A-Z_0-9]*|[ \\n]+")
 Guard = Callable[[str, int], bool]
-"""Whether a token may end, by the character behind it and how many `<` of types are open."""
+"""Returns whether a token may end, from the next character and the number of open `<`."""
 _GUARDS: Mapping[str, Guard] = {
     "isValidDecimal": lambda behind, _: (
         not (behind.isascii() and (behind.isalnum() or behind == "_"))
@@ -286,7 +286,7 @@ class Lexeme(NamedTuple):
 
 
 class _State:
-    """A set of configurations, with what was found to follow from it."""
+    """A set of configurations, with cached transitions."""
 
     __slots__ = ("accepts", "configs", "moves")
 
@@ -299,9 +299,9 @@ class _State:
 
 
 class Lexer:
-    """A lexer of Spark's kind: comments may be nested, and case does not matter.
+    """A lexer for Spark SQL: comments may be nested, and case is ignored.
 
-    `predicates` are the names of its predicates by their numbers, and whether they are negated.
+    `predicates` has the names of the predicates by number, and whether they are negated.
 
     Raises:
         UnknownFormat: The network uses an unknown predicate.
@@ -324,7 +324,7 @@ class Lexer:
         self._words: dict[str, int] = {}
 
     def tokens(self, text: str) -> Iterator[Lexeme]:
-        """Yield a text's tokens; a comment that is not closed is one, too."""
+        """Yield a text's tokens; an unclosed comment is a token, too."""
         at, size, opened = 0, len(text), 0
         if text.isascii():
             upper = text.upper()
@@ -352,9 +352,9 @@ class Lexer:
             at = end
 
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
-        """Return the number and the end of a token that begins as a word or a blank.
+        """Return the number and the end of a token that begins as a word or a space.
 
-        Where nothing behind the next character counts, it is the same in each text.
+        If only the next character matters, the result is cached for all texts.
         """
         seen = text[at : end + 1]
         known = self._words.get(seen)

@@ -18,7 +18,7 @@ _KEPT = "%_"
 
 
 def string_value(written: str) -> str | None:
-    r"""Return the value of a literal as written, or None where it is not made of strings alone.
+    r"""Return the value of a literal as written, or None if it contains more than strings.
 
     >>> string_value("'to' 'day'"), string_value(r"'\u0074oday'"), string_value(r"r'\d'")
     ('today', 'today', '\\d')

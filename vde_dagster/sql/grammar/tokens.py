@@ -1,4 +1,4 @@
-"""Rewrites SQLGlot's tokens so that its parser keeps Spark SQL as it was written.
+"""Rewrites SQLGlot's tokens so that its parser keeps Spark SQL in its original words.
 
 SQLGlot's parser merges several functions, units, formats and literals into one class. Here every
 call gets a name unknown to the parser, and becomes an `exp.Anonymous`; every literal keeps its text
@@ -23,16 +23,16 @@ T = TokenType
 _STRINGS = frozenset({T.STRING, T.RAW_STRING})
 _PREFIXED = frozenset({T.HEX_STRING, T.BIT_STRING, T.BYTE_STRING, T.NATIONAL_STRING})
 GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
-"""Types whose parameters stand between `<` and `>`."""
+"""Types with parameters between `<` and `>`."""
 COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
 OPERATORS = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE),
     *(T.DCOLON, T.L_BRACKET, T.DOT, T.COLON),
 }
-"""What may stand between two values, or behind one."""
+"""Tokens that may occur between two values, or after a value."""
 
 MARK = "\ue000"
-"""Ends the names of functions that SQLGlot's parser knows: a character of the private use area."""
+"""Suffix of names of functions that SQLGlot's parser knows: a private-use character."""
 
 
 def like(token: Token, kind: TokenType, text: str) -> Token:
@@ -63,7 +63,7 @@ _NOTED = (
     | {*(T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN, T.PLUS)}
 )
 _NOTED_BEHIND = _STRINGS | {T.L_PAREN}
-"""Tokens that are looked at, and what tokens in front of them are looked at for."""
+"""Tokens that need a check, and the preceding tokens that decide it."""
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
     *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
@@ -83,7 +83,7 @@ class AsWritten(NamedTuple):
 
 
 def as_written(text: str, tokens: Iterable[Token]) -> AsWritten:
-    """Make tokens that keep what was written, of SQLGlot's, which are changed."""
+    """Convert SQLGlot's tokens, in place, to tokens that keep the original text."""
     return _Reader(text, list(tokens)).read()
 
 
@@ -212,19 +212,19 @@ class _Reader:
 _NO_CALL_BEHIND = frozenset(
     {T.ALIAS, T.WITH, T.RECURSIVE, T.VAR, T.IDENTIFIER, T.R_PAREN, T.DCOLON}
 )
-"""What stands before a name with brackets that is no call: `AS t(a, b)`, `x::DECIMAL(9, 2)`."""
+"""Tokens before a name with brackets that is not a call: `AS t(a, b)`, `x::DECIMAL(9, 2)`."""
 _BEFORE_OPERAND = frozenset(
     {T.L_PAREN, T.COMMA, T.SELECT, T.WHERE, T.ON, T.HAVING, T.QUALIFY, T.WHEN, T.THEN, T.ELSE}
     | {T.AND, T.OR, T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE, T.GROUP_BY, T.ORDER_BY, T.DISTINCT}
 )
-"""What no operator stands behind, so that `AND(a, b)` there is a call."""
+"""Tokens that no operator follows, so that `AND(a, b)` after them is a call."""
 _QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
 _OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
 _QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES, T.TABLE})
 WITH_UNIT = frozenset(
     {"timestampadd", "dateadd", "date_add", "timestampdiff", "datediff", "date_diff", "timediff"}
 )
-"""Functions whose first of three arguments is a unit, written as a word."""
+"""Functions whose first of three arguments is a unit, written as a plain word."""
 _KEYWORDS = {
     # What stands for a comma in a call's brackets, outside of inner ones.
     "EXTRACT": ("FROM",),
@@ -249,7 +249,7 @@ def _functions_with_syntax() -> frozenset[str]:
 
 
 class Calls:
-    """The calls of one query, which are renamed.
+    """The calls of one query, which get new names.
 
     Attributes:
         changes: Further changes, by the index of a later token.
@@ -374,7 +374,7 @@ def _away(token: Token) -> None:
 
 
 _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
-"""Words that make a literal of the string behind them."""
+"""Words that turn the following string into a typed literal."""
 
 
 def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
@@ -459,7 +459,7 @@ def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, 
 
 
 def _single_quoted(piece: str) -> str:
-    """Write a plain string in double quotes in single ones; any other stays as it is."""
+    """Write a plain string in double quotes in single quotes; any other string stays unchanged."""
     if piece[0] == '"' and "'" not in piece and "\\" not in piece and '"' not in piece[1:-1]:
         return f"'{piece[1:-1]}'"
     return piece

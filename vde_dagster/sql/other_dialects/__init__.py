@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 SPARKS = frozenset({"", "spark", "spark2", "databricks"})
-"""Dialects whose functions Spark itself runs; those of Databricks alone, it does not have."""
+"""Dialects whose functions are Spark's; Spark lacks functions of Databricks alone."""
 
 
 class Unwritable(ValueError):
@@ -20,7 +20,7 @@ class Unwritable(ValueError):
 
     Attributes:
         function: Name of a function that no grid has verified, or None.
-        start: Offset of the form in the text of its query, or None where it is not known.
+        start: Offset of the form in the text of its query, or None if unknown.
     """
 
     def __init__(self, what: str, *types: str) -> None:
@@ -30,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Take the place of a node, or of the first name in it, unless a place is known."""
+        """Set the place to a node, or to the first name in it, unless a place is known."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

@@ -7,7 +7,7 @@ from sqlglot import exp
 from vde_dagster.sql.reading import parse_plain
 
 Made = exp.Expr | None
-"""The replacement of a part of a query, or None where it stays as it is."""
+"""The replacement of a part of a query, or None if the part stays unchanged."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -21,9 +21,9 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
 
 
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
-    """Return an expression of Spark SQL whose columns are copies of the parts of their names.
+    """Return a Spark SQL expression whose columns are replaced by copies of the named parts.
 
-    Texts are parts as literals, so that a template needs no escapes.
+    A part may be a text, which becomes a literal, so that a template needs no escapes.
     """
     tree = parse_plain(template)
     for column in list(tree.find_all(exp.Column)):

@@ -1,5 +1,4 @@
-"""Calls, operators, types and parts of dates of other dialects that Spark, under the names that
-SQLGlot gives them, reads as something else.
+"""Calls, operators, types and parts of dates whose SQLGlot names have another meaning in Spark.
 
 Sources: modern-sql.com/caniuse/greatest-least, PostgreSQL's manual 8.1.2 (how numbers round), the
 dialects' tables of date parts, DuckDB itself (its cases in `fixtures/other_dialects.yaml` were
@@ -27,10 +26,10 @@ from vde_dagster.sql.other_dialects.building import Made, call, cast
 
 
 def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite calls that Spark reads otherwise so that they keep their meaning; change the tree.
+    """Rewrite, in place, calls that have another meaning in Spark.
 
     Raises:
-        Unwritable: Something in there has no form in Spark.
+        Unwritable: A call has no form in Spark.
     """
     if dialect in SPARKS:
         return tree
@@ -52,7 +51,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name fields that are columns, as both dialects would; Spark's reader does it too.
+    """Name struct fields after their columns, as both dialects and Spark's reader do.
 
     Raises:
         Unwritable: Snowflake would leave out keys without a value.
@@ -101,13 +100,13 @@ def _current_date(node: exp.CurrentDate, dialect: str) -> Made:
 
 
 _LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
-"""Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
+"""Dialects in which AT TIME ZONE converts local times one way and instants the other."""
 _LOCAL, _EITHER = "vde_local", "vde_either"
 _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Write AT TIME ZONE where the type decides its direction, or both directions are equal.
+    """Write AT TIME ZONE if the type decides its direction, or both directions are equal.
 
     Raises:
         Unwritable: The type is unknown, and a time in UTC is converted to another zone.
@@ -134,7 +133,7 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
 
 
 def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
-    """Write a date plus an interval as the timestamp that it is there; in Spark it is a date."""
+    """Write a date plus an interval as a timestamp, because Spark's result is a date."""
     cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
     if dialect not in _LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
         return None
@@ -155,7 +154,7 @@ def _is_length(value: exp.Expr) -> bool:
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Write PostgreSQL's node for IS NOT as NOT and IS, as other dialects have it."""
+    """Write PostgreSQL's node for IS NOT as NOT and IS, as in other dialects."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -167,9 +166,9 @@ def _negated(node: exp.Is, dialect: str) -> Made:
 
 
 _BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
-"""Dialects whose DATEDIFF always counts the ends of units; SQLGlot marks other calls that do."""
+"""Dialects whose DATEDIFF always counts the ends of units; SQLGlot marks other such calls."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
-"""Dialects whose weeks begin on Sunday without being asked; BigQuery's newer trees say so."""
+"""Dialects whose weeks begin on Sunday by default; BigQuery's newer trees have a mark."""
 _UNITS = {
     "MS": "MILLISECOND",
     "MILLISECONDS": "MILLISECOND",
@@ -213,7 +212,7 @@ def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect:
 
 
 _NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
-"""Dialects whose JSON of a struct has its NULLs, which Spark leaves out unless told."""
+"""Dialects whose JSON of a struct contains NULLs, which Spark omits by default."""
 
 
 def _json(node: exp.Expr, dialect: str) -> Made:
@@ -261,14 +260,14 @@ def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
 
 
 def _in_brackets(node: exp.Binary, dialect: str) -> Made:
-    """Keep together what was a call, such as `xor(a, b)`, or was bound more closely."""
+    """Put brackets around a former call, such as `xor(a, b)`, or a tighter operator."""
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Find the Sunday of a week: the day before the Monday of what is a day later."""
+    """Find the Sunday of a week: the day before the Monday of the following day."""
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -349,7 +348,7 @@ def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
 
 
 def _seconds(value: exp.Expr) -> exp.Expr:
-    """Return the seconds since 1970, or those between two times, with their fractions."""
+    """Return the seconds since 1970, or between two times, with fractions."""
     inner = value.unnest()
     ends = [value]
     if isinstance(inner, exp.Sub) and not isinstance(inner.expression, exp.Interval):

@@ -1,7 +1,7 @@
 """Dates and times of other dialects: parts, units, differences and formats.
 
-Spark's TRUNC is NULL for a unit that it does not have, so that units are checked here.
-Formats are written letter by letter: a directive without an equal letter is refused.
+Spark's TRUNC is NULL for an unknown unit, so units are checked here. Formats are written letter by
+letter: a directive without an equal letter is refused.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
 
 
 def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Cut the local time of a zone, and return the instant of what is left.
+    """Truncate the local time of a zone, and return the resulting instant.
 
     Raises:
-        Unwritable: The unit is one that a change of the clocks may cut in two.
+        Unwritable: A change of the clocks may divide the unit.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -96,16 +96,16 @@ _PART_NAMES = _pairs(
     "S=SECOND Y=YEAR Q=QUARTER W=WEEK MON=MONTH MIN=MINUTE SEC=SECOND"
 )
 _FRACTIONS = frozenset({"postgres", "materialize", "risingwave", "clickhouse"})
-"""Dialects whose second of EXTRACT has its fraction, as Spark's has; in others it is whole."""
+"""Dialects in which EXTRACT of a second has fractions, as in Spark; elsewhere it is whole."""
 _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
-"""Dialects whose milliseconds are counted from the minute's beginning."""
+"""Dialects whose milliseconds count from the beginning of the minute."""
 
 
 def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a part of a date or time under the name that Spark has for it.
+    """Return a part of a date or time under Spark's name for the part.
 
     Raises:
-        Unwritable: Spark has no such part.
+        Unwritable: Spark does not have the part.
     """
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
@@ -150,7 +150,7 @@ def days_between(node: exp.Sub, dialect: str) -> Made:
 
 
 def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
-    """Write DuckDB's `date_add(day, INTERVAL …)` as the sum that it is."""
+    """Write DuckDB's `date_add(day, INTERVAL …)` as a sum."""
     length = node.expression
     if dialect != "duckdb" or not isinstance(length.unnest(), exp.Interval):
         return None
@@ -196,7 +196,7 @@ _SQL_SERVER_UNITS = _pairs(
 
 
 def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
-    """Write `DATEADD(hour, n, x)` as a sum, which keeps the type of what is moved.
+    """Write `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
     SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. Redshift returns a
     timestamp.
@@ -222,7 +222,7 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
 
 
 def _interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Return an interval; Spark has none of quarters."""
+    """Return an interval; Spark has no quarters in intervals."""
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -239,7 +239,7 @@ def full_unit(name: str, dialect: str) -> str:
 
 
 def week_of_year(node: exp.Week, dialect: str) -> Made:
-    """Write Snowflake's WEEK, which is the week of ISO 8601 unless a session sets another."""
+    """Write Snowflake's WEEK, which is the ISO 8601 week unless a session sets another."""
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -252,7 +252,7 @@ _SPARK_LETTERS = _pairs(
 )
 _DIRECTIVE = re.compile(r"%-?[A-Za-z%]")
 _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
-"""Dialects whose formats are letters: what SQLGlot leaves of them is a pattern that it lacks."""
+"""Dialects whose formats are letters: letters that SQLGlot keeps are patterns it does not know."""
 
 
 def _letters(form: str, dialect: str) -> str:
@@ -290,7 +290,7 @@ def _letters(form: str, dialect: str) -> str:
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
     """Write a format with the day of the year, plain letters or unknown directives.
 
-    Others are left to SQLGlot, which writes them in the same letters.
+    Other formats are left to SQLGlot, which writes them in the same letters.
     """
     form = node.args.get("format")
     if form is None or not form.is_string:
@@ -317,7 +317,7 @@ _MILLIS = frozenset({"trino", "athena"})
 
 
 def read_time(node: exp.Expr, dialect: str) -> Made:
-    """Refuse a format of texts that are read as times, where Spark has no letters for it."""
+    """Refuse a format for reading times from texts if Spark has no letters for it."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
@@ -334,7 +334,7 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
     """Cast a value to a date or time, and fail for a text of digits.
 
-    Snowflake reads it as a number of seconds since 1970, Spark as a year.
+    Snowflake reads such a text as seconds since 1970, Spark as a year.
     """
     text = exp.cast(value.copy(), "TEXT")
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
@@ -366,7 +366,7 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     """Round a time to the digits of its type.
 
     Raises:
-        Unwritable: The type has digits of a second that Spark cannot round to.
+        Unwritable: The type has digits of a second to which Spark cannot round.
     """
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")

@@ -38,10 +38,10 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def subscript(node: exp.Bracket, dialect: str) -> Made:
-    """Write `x[n]` with the element that the dialect counts, and its result outside of the list.
+    """Write `x[n]` with the dialect's counting, and with its result outside of the list.
 
     Raises:
-        Unwritable: A slice; or a subscript whose result is not known.
+        Unwritable: The subscript is a slice, or its result is unknown.
     """
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise Unwritable("a slice of a list or text")
@@ -77,7 +77,7 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def series(node: exp.GenerateSeries, dialect: str) -> Made:
-    """Return no numbers where the end is before the start; Spark's SEQUENCE counts down then.
+    """Return no numbers if the end is before the start, where Spark's SEQUENCE counts down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.

@@ -15,7 +15,7 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import Made, call, cast, fill_template
 
 _LONG = frozenset({"bigquery", "snowflake"})
-"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
+"""Dialects whose integer types are all one type, of 64 bits or 38 digits."""
 _DIGITS = {
     "bigquery": (38, 9),
     "postgres": (38, 18),  # As many digits as a value has: 18 decimals hold nearly all.
@@ -26,7 +26,7 @@ _DIGITS = {
     "fabric": (18, 0),
     "mysql": (10, 0),
 }
-"""Digits and decimals of DECIMAL, by dialect, where a query does not give them."""
+"""Default digits and decimals of DECIMAL, by dialect."""
 
 
 def number_type(node: exp.DataType, dialect: str) -> None:
@@ -36,7 +36,7 @@ def number_type(node: exp.DataType, dialect: str) -> None:
     would give NULL. A CAST keeps the narrower type: it fails for larger values.
 
     Raises:
-        Unwritable: The dialect's default precision of DECIMAL is not known.
+        Unwritable: The dialect's default precision of DECIMAL is unknown.
     """
     kind = node.this
     if kind == exp.DType.BIGDECIMAL:
@@ -70,7 +70,7 @@ _DOUBTFUL = {
     **{("bigquery", kind): r"(?i)^\s*[-+]?0x" for kind in (*_WHOLE_TYPES, exp.DType.DOUBLE)},
     **{(name, exp.DType.DECIMAL): r"^\s|\s$" for name in ("trino", "athena")},
 }
-"""Texts by dialect and type that TRY_CAST reads as another number than Spark, or as none."""
+"""Texts by dialect and type that TRY_CAST reads as another number than Spark, or not at all."""
 _NUMBER = r"(?i)^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)"
 _FORMS = {
     "integer": "^[-+]?[0-9]+$",
@@ -117,7 +117,7 @@ _TRIED = {
     ("snowflake", exp.DType.DECIMAL): _WHOLE.format(text=_TEXT, more="", kind="{kind}"),
     **{(name, kind): _SQL_SERVER_FLOAT for name in ("tsql", "fabric") for kind in _FLOATING},
 }
-"""Templates by dialect and type of the number that TRY_CAST makes of a text.
+"""Templates by dialect and type for the number that TRY_CAST reads from a text.
 
 The first digit after the point decides how a text is rounded. A text that may be another number
 fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
@@ -125,7 +125,7 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 
 
 def tried_number(node: exp.TryCast, dialect: str) -> Made:
-    """Read a text as the number that the dialect's TRY_CAST makes of it, or fail."""
+    """Read a text as the number that the dialect's TRY_CAST returns, or fail."""
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")
     if node.meta.get("checked") or _fraction(node.this, dialect) is not None:
@@ -168,9 +168,9 @@ _ROUNDING_CASTS = frozenset(
 CUTTING_CASTS = frozenset({"tsql", "fabric", "clickhouse", "hive", "sqlite"})
 """Dialects in which a CAST to an integer cuts off, as Spark's does."""
 _TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
-"""Those of them that round halves of floats to the even neighbour, others away from zero."""
+"""Dialects among these that round halves of floats to the even neighbor, not away from zero."""
 _FLOATS = frozenset({"duckdb", "bigquery"})
-"""Those of them in which divisions and averages are floats, in others decimals."""
+"""Dialects among these in which divisions and averages are floats, not decimals."""
 _FLOAT, _DECIMAL = "float", "decimal"
 
 

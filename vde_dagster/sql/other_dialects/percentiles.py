@@ -58,7 +58,7 @@ def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
 
 
 def _ordered(node: exp.PercentileCont) -> exp.Ordered | None:
-    """Return what a percentile orders by, if it is one thing."""
+    """Return the only sort key of a percentile, or None."""
     if node.args.get("expression") is not None:
         return exp.Ordered(this=node.this)
     group = node.parent

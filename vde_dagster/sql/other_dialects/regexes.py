@@ -1,8 +1,8 @@
 """Regular expressions of other dialects as Java's, which Spark runs.
 
 Sources: RE2's syntax (DuckDB, BigQuery), PostgreSQL's manual 9.7.3, and `java.util.regex.Pattern`.
-The engines disagree on the dot, on `$` before a line's end, on blanks and on ends of words, so that
-a literal pattern is written in a form that means the same, and any other pattern is refused.
+The engines differ in the dot, in `$` before a line's end, in spaces and in ends of words, so a
+literal pattern is written in an equivalent form, and any other pattern is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POSIX = frozenset({"postgres"})
 _FIRST_ONLY = frozenset({"duckdb", "postgres"})
 """Dialects in which REGEXP_REPLACE replaces the first match unless flags contain `g`."""
 _BACKSLASHES = frozenset({"duckdb", "postgres", "bigquery", "snowflake"})
-"""Dialects whose replacements refer to groups as `\\1`; in Java's they are `$1`."""
+"""Dialects whose replacements refer to groups as `\1`, unlike Java's `$1`."""
 _FULL = frozenset({"duckdb"})
 """Dialects whose operator `~` matches the whole text, as `regexp_full_match` does."""
 _NULL_WITHOUT_A_MATCH = frozenset({"trino", "athena"})
@@ -203,7 +203,7 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Match the whole text where the dialect does; elsewhere any part of it."""
+    """Match the whole text if the dialect does, otherwise any part of the text."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
@@ -245,7 +245,7 @@ def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
 
 
 def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
-    """Write the pattern of REGEXP_EXTRACT in Java's form, and NULL where nothing matches."""
+    """Write the pattern of REGEXP_EXTRACT in Java's form, and return NULL without a match."""
     made = node.copy()
     if dialect in _RE2 | _POSIX:
         form = _pattern(node.expression, dialect, matched=True)

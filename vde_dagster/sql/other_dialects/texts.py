@@ -1,4 +1,4 @@
-"""Functions of texts that Spark has under the same name with another meaning.
+"""Text functions that have the same name but another meaning in Spark.
 
 PostgreSQL, Redshift and SQL Server count a substring's end from a start before the text; DuckDB and
 Trino count a negative start from the end. Sources: PostgreSQL's manual 9.4,
@@ -17,11 +17,11 @@ from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import Made, call
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
-"""Dialects in which a substring may begin before the text, whose places there are empty."""
+"""Dialects in which a substring may begin before the text, where positions are empty."""
 _FROM_THE_END = frozenset({"duckdb", "postgres"})
 """Dialects in which LEFT and RIGHT with a negative length leave out that many characters."""
 _UNKNOWN_LENGTHS = frozenset({"redshift", "snowflake"})
-"""Dialects whose documentation tells no result of LEFT and RIGHT with a negative length."""
+"""Dialects with an undocumented result of LEFT and RIGHT for a negative length."""
 _TRINO = frozenset({"trino", "presto", "athena"})
 
 
@@ -31,7 +31,7 @@ def _number(value: int) -> exp.Expr:
 
 
 def literal_int(node: exp.Expr | None) -> int | None:
-    """Return the value of a literal integer with its sign, or None for others."""
+    """Return the value of an integer literal with its sign, or None for other nodes."""
     node = node.unnest() if node is not None else None
     if isinstance(node, exp.Neg):
         inner = literal_int(node.this)
@@ -42,7 +42,7 @@ def literal_int(node: exp.Expr | None) -> int | None:
 
 
 def lower_bound(node: exp.Expr) -> int | None:
-    """Return a number that an integer expression is never below, as far as it alone tells.
+    """Return a lower bound of an integer expression, from the expression alone.
 
     A position of a text within a text is at least 0.
     """
@@ -143,7 +143,7 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """Begin at the first character where a start from the end is before it, as BigQuery does."""
+    """Begin at the first character if a start counted from the end is before it, as in BigQuery."""
     before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))
@@ -222,9 +222,9 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Pass over NULL where the dialect's CONCAT does; Redshift's is NULL then.
+    """Skip NULL if the dialect's CONCAT does; Redshift's CONCAT returns NULL.
 
-    An empty text replaces NULL, so that numbers become texts first.
+    An empty text replaces NULL, so numbers become texts first.
     """
     if isinstance(node, exp.ConcatWs):
         return None
@@ -241,7 +241,7 @@ def joined_texts(node: exp.Concat, dialect: str) -> Made:
 
 
 _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabric", "sqlite"})
-"""Dialects whose LIKE has no escape character unless one is given; Spark's has the backslash."""
+"""Dialects whose LIKE has no default escape character, unlike Spark's backslash."""
 
 
 def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
@@ -303,7 +303,7 @@ _JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})
 
 
 def joined_by_plus(node: exp.Add, dialect: str) -> Made:
-    """Write `a + ' ' + b` as `a || ' ' || b`, where one side is certainly a text."""
+    """Write `a + ' ' + b` as `a || ' ' || b` if one side is certainly a text."""
     if dialect not in _JOINED_BY_PLUS:
         return None
     sides = (node.this.unnest(), node.expression.unnest())
@@ -391,7 +391,7 @@ def formatted(node: exp.Format, dialect: str) -> Made:
     """Write DuckDB's `format('{} …', text)` as CONCAT.
 
     Raises:
-        Unwritable: A format, or a type of argument whose text is not known.
+        Unwritable: The format, or the text of an argument's type, is unknown.
     """
     if dialect != "duckdb":
         return None

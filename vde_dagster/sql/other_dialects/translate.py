@@ -1,4 +1,4 @@
-"""Queries of other dialects in Spark SQL, as SQLGlot writes them, if that can be trusted."""
+"""Translation of queries of other dialects to Spark SQL by SQLGlot, where it can be trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRONG = {
     "Localtimestamp": "LOCALTIMESTAMP",
     "SafeFunc": "SAFE.",
 }
-"""Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
+"""SQLGlot classes whose Spark spelling (30.30) has another meaning, or no meaning."""
 
 
 def spark_text(
@@ -35,10 +35,10 @@ def spark_text(
 
     Only verified functions and functions in `trusted` are accepted; None accepts all of them.
 
-    The text is parsed and written again: a difference would be a mistake of SQLGlot.
+    The text is parsed and written again: a difference would be an error of SQLGlot.
 
     Raises:
-        Unwritable: Something in the query cannot be written.
+        Unwritable: A part of the query cannot be written.
     """
     unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
     tree = _with_casts(tree)
@@ -160,10 +160,10 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
 
 
 def _without_aliases_in_windows(tree: exp.Expr) -> None:
-    """Write the expression of an alias of the same SELECT out where a window function reads it.
+    """Write out aliases of the same SELECT that a window function reads.
 
-    Spark reads such aliases elsewhere, but not there. A column of that name comes first in all
-    dialects: where one may be, the query stays as it is.
+    Spark supports such aliases elsewhere, but not in windows. A column of that name takes
+    precedence in all dialects: if one may exist, the query stays unchanged.
     """
     for select in tree.find_all(exp.Select):
         known: dict[str, exp.Expr] = {}

@@ -1,4 +1,4 @@
-"""Functions of numbers, lists, aggregates and JSON that mean something else in Spark.
+"""Functions of numbers, lists, aggregates and JSON with another meaning in Spark.
 
 DuckDB's and PostgreSQL's values were run; values of other dialects come from their documentation:
 cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions,
@@ -37,7 +37,7 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
 
 
 def new_id(node: exp.Uuid, dialect: str) -> Made:
-    """Write SQL Server's NEWID in capitals, as its texts have them."""
+    """Write SQL Server's NEWID in upper case, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
@@ -47,7 +47,7 @@ def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
 
 
 def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
-    """Pass over rows whose value is NULL, as DuckDB's arg_max does."""
+    """Skip rows whose value is NULL, as DuckDB's arg_max does."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
     present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
@@ -84,7 +84,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
 
 
 def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
-    """Write BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL where no value is left.
+    """Write BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
 
     Raises:
         Unwritable: The values have an order, are distinct, or belong to a window.
@@ -113,7 +113,7 @@ def array_of_rows(node: exp.Array, dialect: str) -> Made:
 
 
 def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
-    """Refuse WITH ORDINALITY, whose numbers SQLGlot begins at 0.
+    """Refuse WITH ORDINALITY, which SQLGlot numbers from 0.
 
     Raises:
         Unwritable: The rows of an array are numbered from 1.
@@ -139,7 +139,7 @@ def counted(node: exp.CountIf, dialect: str) -> Made:
 
 
 def logarithm(node: exp.Log, dialect: str) -> Made:
-    """Write LOG of one number with the base 10 that DuckDB, PostgreSQL and Redshift take."""
+    """Write LOG of one number with base 10, as in DuckDB, PostgreSQL and Redshift."""
     if dialect not in ("duckdb", "postgres", "redshift") or node.expression is not None:
         return None
     return exp.Log(this=exp.Literal.number(10), expression=node.this.copy())
@@ -172,7 +172,7 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
-    """Count the elements of what is a list by its words."""
+    """Count the elements of a list, if the query's words show that the value is a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
@@ -196,7 +196,7 @@ def filtered_window(node: exp.Window, dialect: str) -> Made:
     """Write `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
 
     Raises:
-        Unwritable: The aggregate does not pass over NULL.
+        Unwritable: The aggregate does not skip NULL.
     """
     inner = node.this
     if not isinstance(inner, exp.Filter):
@@ -268,7 +268,7 @@ def json_value(node: exp.Expr, dialect: str) -> Made:
 
 
 def json_type(node: exp.Cast, dialect: str) -> Made:
-    """Refuse the type JSONB, and a text as JSON where no path of it is read."""
+    """Refuse the type JSONB, and a JSON text of which no path is read."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent

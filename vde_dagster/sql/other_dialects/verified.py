@@ -1,4 +1,4 @@
-"""Functions of other dialects that are verified: their translations mean the same on Spark.
+"""Verified functions of other dialects, whose translations are equal on Spark.
 
 The list is written by `python -m benchmarks.dialect_grid --write`. DuckDB, PostgreSQL, Trino and
 GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift, SQL Server
@@ -19,11 +19,11 @@ _SYNTAX = (
     *(exp.Cast, exp.Connector, exp.Case, exp.If, exp.Exists, exp.Array, exp.Struct, exp.Unnest),
     *(exp.Explode, exp.ReadParquet, exp.JSONTable, exp.Columns, exp.Dot),
 )
-"""Classes of SQLGlot's that are functions to it and syntax to people."""
+"""SQLGlot's function classes that are syntax in SQL."""
 
 
 def signature(node: exp.Expr) -> str | None:
-    """Return a function's name with the arguments that are given, or None for other nodes.
+    """Return a function's name with its given arguments, or None for other nodes.
 
     >>> from sqlglot import parse_one
     >>> signature(parse_one("substr(a, 1)")), signature(parse_one("foo(a, 1)"))
@@ -52,7 +52,7 @@ def function_name(node: exp.Expr) -> str:
 
 @cache
 def verified_functions(dialect: str) -> frozenset[str]:
-    """Return the signatures that are verified in a dialect; empty for one without a list.
+    """Return the verified signatures of a dialect; empty without a list.
 
     The list of `spark` has the names of Spark's own functions.
     """
@@ -63,14 +63,14 @@ def verified_functions(dialect: str) -> frozenset[str]:
 
 
 _LISTS = {"athena": "trino", "fabric": "tsql"}
-"""Dialects that have the functions of another one by their vendors' documentation."""
+"""Dialects that have another dialect's functions, according to their vendors."""
 
 
 def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Unwritable | None:
     """Return the refusal of the first function that is not verified, or None.
 
-    A function that SQLGlot does not have keeps its name: only names of Spark's own are refused
-    here, as all others are refused later, or are functions of the session.
+    A function unknown to SQLGlot keeps its name. Only Spark's own names are refused here, because
+    all other names are refused later, or are functions of the session.
     """
     if dialect in SPARKS or "*" in trusted:
         return None

@@ -35,7 +35,7 @@ def restore_parameters(tree: exp.Expr) -> exp.Expr:
 
 
 def with_variables(tree: exp.Expr) -> exp.Expr:
-    """Return a copy of a tree whose parameters every dialect writes as `@name`."""
+    """Return a copy of a tree with parameters that every dialect writes as `@name`."""
     return tree.transform(
         lambda node: exp.Var(this=f"@{node.name}") if isinstance(node, exp.Parameter) else node
     )
@@ -46,7 +46,7 @@ _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "c
 
 
 def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
-    """Write a query as one line of Spark SQL without comments, parameters as `@name`.
+    """Write a query as one line of Spark SQL without comments, with parameters as `@name`.
 
     Raises:
         UnsupportedError: `strict` is set, and SQLGlot itself doubts a part of what it writes.
@@ -89,7 +89,7 @@ def _filtered(select: exp.Select) -> exp.Select:
 
 
 def _outputs(select: exp.Select) -> list[str] | None:
-    """Name every output; None when there is a star, whose columns are not known here."""
+    """Name every output; return None if there is a star, whose columns are unknown here."""
     if any(item.is_star for item in select.expressions):
         return None
     names = []

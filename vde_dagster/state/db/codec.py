@@ -43,7 +43,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Read what `pack` wrote."""
+    """Read the output of `pack`."""
     return json.loads(zlib.decompress(data))
 
 
@@ -99,7 +99,7 @@ def dump_plan(plan: Plan) -> bytes:
 
 
 def load_stored_plan(data: bytes) -> StoredPlan:
-    """Read what `dump_plan` wrote."""
+    """Read the output of `dump_plan`."""
     return _read(lambda content: from_bytes(StoredPlan, content), data)
 
 
@@ -137,5 +137,5 @@ def dump_columns(table: PhysicalTable) -> str:
 
 
 def load_columns(text: str) -> StoredColumns:
-    """Read what `dump_columns` wrote."""
+    """Read the output of `dump_columns`."""
     return from_text(StoredColumns, text)

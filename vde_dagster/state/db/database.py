@@ -84,11 +84,11 @@ _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
 _POSTGRES_IDLE = ("25P03", "25P04")
 """SQL states after the server ended a transaction that took too long, and its connection."""
 _POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
-"""Prefixes of SQL states about the server itself (read-only, full, cancelled, damaged)."""
+"""Prefixes of SQL states about the server itself (read-only, full, canceled, damaged)."""
 _READ_ONLY = "25006"
 _NOT_ALLOWED = "42501"
 _LOCKED = "55P03"
-"""Another transaction held a lock for longer than `lock_timeout`."""
+"""SQL state of a lock wait that exceeded `lock_timeout`."""
 _TAKEN = "23505"
 """Another row has the same key."""
 
@@ -258,7 +258,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 def _matches(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
-    """Return whether an error has one of the SQL state prefixes, or of SQLite's phrases."""
+    """Return whether an error has one of the SQL state prefixes or SQLite's phrases."""
     if not isinstance(error, DBAPIError):
         return False
     state = _state(error)
@@ -400,7 +400,7 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """Let the server end stalled transactions, which hold locks, of members of roles.
+        """Ask the server to end stalled transactions that hold locks.
 
         Without roles, or for a read-only login, the server refuses; the wait continues.
         """

@@ -79,7 +79,7 @@ class LeaseStore:
         """Acquire a lease, or renew it if the owner already has it.
 
         Raises:
-            ConflictError: Another owner has it; the message names the owner and the end.
+            ConflictError: Another owner has the lease; the message names the owner and the end.
         """
         deadline = self.database.clock.now() + timedelta(seconds=wait_seconds)
         while True:
@@ -139,7 +139,7 @@ class LeaseStore:
         return Lease(resource, owner, token), owner, until
 
     def _is_over(self, row: Any) -> bool:
-        """Return whether a lease's owner has ended, or failed to release it, before its end."""
+        """Return whether a lease's owner has ended, or could not release it, before its end."""
         return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:
@@ -180,10 +180,10 @@ class LeaseStore:
             conn.execute(_RELEASE, {**this, **ended})
 
     def check(self, connection: Connection, lease: Lease) -> None:
-        """Make sure, inside a commit's transaction, that the lease is still valid.
+        """Check, inside a commit's transaction, that the lease is still valid.
 
         Raises:
-            LeaseLostError: It ended or was taken over: nothing more may be written.
+            LeaseLostError: The lease ended or was taken over: nothing more may be written.
         """
         query = _LEASE.params(of=lease.resource)
         row = lock_rows(connection, query, "vde_hold_lease", lease.resource).one_or_none()
@@ -214,7 +214,7 @@ class LeaseStore:
             ttl_seconds: Lifetime of the lease after this process ends; renewed every third of it.
 
         Raises:
-            ConflictError: Another owner has it.
+            ConflictError: Another owner has the lease.
         """
         owner = owner or f"{current_user()}, process {os.getpid()}"
         lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)

@@ -86,7 +86,7 @@ class LogEntry:
 
     @property
     def computed_hash(self) -> str:
-        """The hash of the row's content, to compare with the stored one."""
+        """The hash of the row's content, for comparison with the stored hash."""
         parts = (
             self.number,
             to_micros(self.at),
@@ -157,7 +157,7 @@ class LogStore:
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the chain, and that it has each environment's versions since the first one logged.
+        """Check the chain, and that it contains all logged versions of each environment.
 
         Args:
             head: The last hash at some earlier time, or its first eight or more digits.
@@ -185,7 +185,7 @@ def is_hash(text: str) -> bool:
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that rows, by number, are a chain, and that it contains an earlier hash."""
+    """Check that rows, by number, form a chain, and that the chain contains an earlier hash."""
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None

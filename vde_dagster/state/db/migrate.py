@@ -1,6 +1,6 @@
 """Creating and upgrading the store's tables.
 
-Opening a store that is up to date costs one query; Alembic is imported only to upgrade one. New
+Opening a store that is up to date costs one query; Alembic is imported only for an upgrade. New
 stores are created from the current schema. Revisions are numbered, which distinguishes "newer than
 this code" from "older than the first release".
 """

@@ -128,7 +128,7 @@ class Outbox:
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records of one origin; unnumbered ones only if no bound is given."""
+        """Return the records of one origin; unnumbered records only without a bound."""
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)
@@ -165,7 +165,7 @@ class Outbox:
         return None if found is None else int(found)
 
     def set_left(self, consumer: str, number: int) -> None:
-        """Store the number of items that a consumer has still to process, if it changed."""
+        """Store the number of remaining items of a consumer, if it changed."""
         if self.last_left() != number:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 

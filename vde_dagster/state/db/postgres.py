@@ -97,8 +97,8 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
     The limits apply to one transaction, because a pooler may pass the session to another client.
 
     Args:
-        idle: How long a client may be idle, in milliseconds.
-        lock: How long it may wait for a lock, in milliseconds; 0 for the session's own limit.
+        idle: Maximum idle time of a client, in milliseconds.
+        lock: Maximum wait for a lock, in milliseconds; 0 for the session's own limit.
     """
     limits = {
         "idle_in_transaction_session_timeout": idle,
@@ -111,19 +111,19 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
 
 
 class _LiteralInt(Dumper):
-    """Writes integers with parentheses: in -32768::SMALLINT the cast goes before the sign."""
+    """Writes integers with parentheses, because in -32768::SMALLINT the cast precedes the sign."""
 
     def dump(self, obj: int) -> bytes:
         """Return an integer's digits."""
         return str(int(obj)).encode()
 
     def quote(self, obj: int) -> bytes:
-        """Return a literal, in parentheses where it is negative."""
+        """Return a literal, in parentheses if it is negative."""
         return self.dump(obj) if obj >= 0 else b"(" + self.dump(obj) + b")"
 
 
 class _LiteralFloat(Dumper):
-    """Writes floats as texts with their type: -0.0 without one is a number without a sign."""
+    """Writes floats as texts with their type, because -0.0 alone is a number without a sign."""
 
     oid = psycopg.adapters.types["float8"].oid
 

@@ -17,7 +17,7 @@ _ENDED = ("Z", "X", "x")
 
 
 def own_process() -> str | None:
-    """Return the identity of this process, or None where it has none."""
+    """Return the identity of this process, or None if the system provides none."""
     return _identity(os.getpid())
 
 

@@ -28,7 +28,7 @@ from vde_dagster.state.db.log import record
 
 Right = Literal["read", "plan", "apply", "publish"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
-"""Each right includes the ones before it."""
+"""Rights in ascending order; each right includes the previous ones."""
 
 _TABLE = "vde_rights"
 _WRITES = {
@@ -77,7 +77,7 @@ class Login:
 
     Args:
         owns: Whether it owns the state's tables and so may do everything.
-        roles: The names of roles by right; empty where the state has none.
+        roles: The names of roles by right; empty if the state has none.
     """
 
     user: str
@@ -86,7 +86,7 @@ class Login:
     roles: Mapping[str, str]
 
     def has(self, right: Right) -> bool:
-        """Return whether it has a right."""
+        """Return whether the login has a right."""
         return self.owns or not self.roles or right in self.held
 
 
@@ -109,13 +109,13 @@ class RightsStore:
         return login is None or login.has(right)
 
     def require(self, right: Right, what: str) -> None:
-        """Make sure that the current login has a right.
+        """Check that the current login has a right.
 
         Args:
             what: The intended act, as an infinitive.
 
         Raises:
-            NotAllowedError: It does not; the message names the missing role.
+            NotAllowedError: The login lacks the right; the message names the missing role.
         """
         login = self.login()
         if login is not None and not login.has(right):
@@ -126,15 +126,15 @@ class RightsStore:
             )
 
     def require_change(self, environment: str, what: str) -> None:
-        """Make sure that the current login may change an environment.
+        """Check that the current login may change an environment.
 
         Raises:
-            NotAllowedError: It may not.
+            NotAllowedError: The login may not change the environment.
         """
         self.require("publish" if environment == PRODUCTION else "apply", what)
 
     def roles(self) -> list[Role]:
-        """Return the roles with their members, by right; none where the state has none."""
+        """Return the roles with their members, by right; empty without roles."""
         if self.database.is_sqlite:
             return []
         with self.database.reading() as conn:
@@ -147,7 +147,7 @@ class RightsStore:
             ]
 
     def statements(self, prefix: str) -> list[str]:
-        """Return the SQL that creates the roles and their grants, for the state as it is.
+        """Return the SQL that creates the roles and their grants, for the current state.
 
         Raises:
             UsageError: The state is a SQLite file.
@@ -184,7 +184,7 @@ class RightsStore:
 
         Raises:
             UsageError: Roles were not created, or the login does not exist.
-            NotAllowedError: The current login may not.
+            NotAllowedError: The current login may not grant rights.
         """
         self._member(right, user, "grant")
 
@@ -193,7 +193,7 @@ class RightsStore:
 
         Raises:
             UsageError: Roles were not created, or the login is not in that role.
-            NotAllowedError: The current login may not.
+            NotAllowedError: The current login may not revoke rights.
         """
         self._member(right, user, "revoke")
 
@@ -316,10 +316,10 @@ def _require_owner(conn: Connection, what: str) -> None:
 
 
 def _require_schema(conn: Connection) -> None:
-    """Make sure that the owner can create the schema of the write views.
+    """Check that the owner can create the schema of the write views.
 
     Raises:
-        NotAllowedError: It may not create schemas in this database.
+        NotAllowedError: The owner may not create schemas in this database.
     """
     query = text(
         "SELECT has_database_privilege(current_database(), 'CREATE'), "
@@ -335,7 +335,7 @@ def _require_schema(conn: Connection) -> None:
 
 
 def _limit_sessions(conn: Connection, user: str) -> None:
-    """Limit by default how long a login's sessions block others, if the owner may set that.
+    """Set default limits on how long a login's sessions may block others, if permitted.
 
     A session can lift these limits; `vde_end_stalled` then ends it.
     """

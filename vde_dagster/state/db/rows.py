@@ -60,7 +60,7 @@ def among(
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements on the ranges of a table near a given one; `span` makes their parameters."""
+    """Statements on ranges of a table near a given range; `span` creates their parameters."""
 
     read: Select[Any]
     delete: Delete
@@ -69,7 +69,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Build statements that read or delete ranges overlapping one, or delete those within it."""
+    """Build statements that read or delete ranges that overlap a range, or delete ranges in it."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))

@@ -28,7 +28,7 @@ from vde_dagster.state.db.rows import Instant, Texts
 
 SCHEMA_VERSION = "0023"
 FIRST_VERSION = "0015"
-"""The oldest schema that can be upgraded; earlier ones were never released."""
+"""The oldest schema that can be upgraded; earlier schemas were never released."""
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()

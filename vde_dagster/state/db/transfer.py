@@ -57,7 +57,7 @@ def _plugin_tables() -> list[Table]:
 
 
 def tables_of_plugins() -> list[MetaData]:
-    """Return the tables that plug-ins have in the state's database, or create when they write."""
+    """Return the tables of plug-ins in the state's database, including tables not created yet."""
     return list(_PLUGINS.working().values())
 
 
@@ -80,7 +80,7 @@ def export_state(database: Database, path: Path) -> dict[str, int]:
 
 
 def import_state(database: Database, path: Path) -> dict[str, int]:
-    """Read a store from a file into an empty one, in one transaction; return rows by table."""
+    """Read a store from a file into an empty store, in one transaction; return rows by table."""
     _check_header(path)
 
     def work(conn: Connection) -> dict[str, int]:

@@ -154,11 +154,12 @@ class EnvironmentStore:
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
-        The version gets the next number, and a publication time later than all before it, even if
-        the clock went back.
+        The version gets the next number, and a later publication time than all previous versions,
+        even if the clock went back.
 
         Args:
-            ends: Whether it drops the environment; then it has only its author, time and reason.
+            ends: Whether the version drops the environment; then it has only its author, time and
+                reason.
             act: The act in the log, where the written version does not determine it.
 
         Raises:

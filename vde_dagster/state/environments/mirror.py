@@ -23,7 +23,7 @@ from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.db.rows import upsert
 
 WATCHED = timedelta(minutes=10)
-"""How long a view is watched after its writer died; a request survives its client by seconds."""
+"""How long a view is watched after its writer died, because a request may arrive late."""
 _TABLE = schema.mirrored_views
 _ROW = _TABLE.c
 
@@ -43,7 +43,8 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        watched_until: Until when a dead writer's request may still change it (UTC), or None.
+        watched_until: Time (UTC) until which a dead writer's request may still change the view, or
+            None.
     """
 
     wanted: WantedView
@@ -134,7 +135,7 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Record the begin of a write of views; return the targets of those in the journal.
+        """Record the start of a write of views; return the targets of the views in the journal.
 
         Raises:
             LeaseLostError: Another process is the writer now.

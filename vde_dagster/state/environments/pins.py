@@ -80,7 +80,7 @@ class Head:
     """The current snapshot of a table, from its metadata file.
 
     Args:
-        growth: Rows added and removed since the snapshot before, where that is known.
+        growth: Rows added and removed since the previous snapshot, if known.
     """
 
     table_id: str
@@ -363,7 +363,7 @@ _END = schema.environment_versions.alias("the_end")
 _BEFORE_END = exists().where(
     _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
 )
-"""Versions before an environment was dropped keep nothing, even if its name is used again."""
+"""Condition without versions from before an environment was dropped, which keep nothing."""
 _KEPT = (
     schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
     .join(schema.environments, _ENVIRONMENT.environment == _PIN.environment)
@@ -383,8 +383,8 @@ class PinChange:
     """A table whose pin differs from the previous version's.
 
     Args:
-        is_new: Whether the version before did not show the table.
-        is_back: Whether an older version did, as after a rollback.
+        is_new: Whether the previous version did not show the table.
+        is_back: Whether an older version showed the table, as after a rollback.
     """
 
     version: int
@@ -482,7 +482,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Make exactly these ranges of a table count as filled, and remove its pending ones."""
+    """Make exactly these ranges of a table count as filled, and remove its pending fills."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

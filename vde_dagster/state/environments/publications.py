@@ -37,7 +37,7 @@ class ReturnedTo:
     """Target snapshot of a table's rollback.
 
     Args:
-        expected: The Iceberg snapshot that its readers see until then; None for no rows.
+        expected: The Iceberg snapshot that readers see before the rollback; None without rows.
     """
 
     expected: int | None
@@ -138,9 +138,9 @@ class PublicationStore:
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Return whether a publication happened, and make that final.
+        """Return whether a publication happened, and make the answer final.
 
-        If it has not happened it is aborted, so that it cannot happen later.
+        A publication that has not happened is aborted, so that it cannot happen later.
         """
 
         def work(conn: Connection) -> PublicationStatus:
@@ -205,7 +205,7 @@ class PublicationStore:
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return the files of publications that may still happen, and those that they replace.
+        """Return the files of publications that may still happen, and the files that they replace.
 
         Args:
             but: Ids of publications to leave out.

@@ -1,4 +1,4 @@
-"""Statements to run around runs (from the settings), and after views are published (of models).
+"""Statements to run before and after an apply, and after views are published.
 
 The publish transaction records them, so if a process dies after it, the next process that works on
 the environment runs them. A row is deleted when its statement has run.

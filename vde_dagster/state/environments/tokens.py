@@ -26,7 +26,7 @@ class Token:
     """The record of a token, without its secret.
 
     Args:
-        row_filter: The rows that it may read, as a PyIceberg expression; None for all.
+        row_filter: The rows that the token may read, as a filter expression; None for all.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Token:
     revoked_at: datetime | None
 
     def is_valid(self, now: datetime) -> bool:
-        """Return whether it may be used at an instant (UTC)."""
+        """Return whether the token may be used at an instant (UTC)."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 

@@ -94,7 +94,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close the entries that changed, open the new ones; return added, changed, removed.
+    """Close the changed entries, open new ones; return added, changed and removed models.
 
     A model that only begins or ends to be held at an earlier state does not count as changed.
     """
@@ -214,7 +214,7 @@ class ShownStore:
     ) -> dict[str, set[str]]:
         """Return, by table id, the other environments that show the current state of tables.
 
-        Environments that hold a table at an earlier state are left out: it may be any state.
+        Environments that hold a table at an earlier state are left out.
         """
         found: dict[str, set[str]] = {}
         query = select(_ENTRY.table_id, _ENTRY.environment).where(
@@ -291,7 +291,7 @@ class VersionStore:
             return read_version(conn, name, version)
 
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
-        """Make sure that a version is kept, and lock it until the transaction ends.
+        """Check that a version is kept, and lock it until the transaction ends.
 
         A cleanup that forgets the version waits for the transaction, and then sees its pins.
 
@@ -333,7 +333,7 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return earlier versions of an environment whose content may differ from a version's.
+        """Return earlier versions of an environment that may differ from a version.
 
         An environment that is run every hour has many consecutive versions with identical entries:
         of these only the newest is returned.
@@ -373,7 +373,7 @@ class VersionStore:
         return found
 
     def is_end(self, name: str, version: int) -> bool:
-        """Return whether a version is the one that dropped the environment."""
+        """Return whether a version dropped the environment."""
         known = schema.environment_versions.c
         query = select(known.dropped).where(known.environment == name, known.version == version)
         return bool(self.database.value(query))

@@ -79,7 +79,7 @@ class FillRecord:
     """A filled and audited range of a table, which counts or is pending until a publication.
 
     Args:
-        branch: The branch of a pending fill; empty where it counts, or nothing was computed.
+        branch: The branch of a pending fill; empty if the fill counts, or nothing was computed.
         recorded_at: When it was recorded (UTC); far ahead if it is not recorded yet.
         task_seconds: Total run time of the engine's tasks; None if unknown.
         bytes_read: Size of the files that they scanned; None unless known for all of them.
@@ -184,7 +184,7 @@ class FillStore:
     def record(
         self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
     ) -> None:
-        """Record that a range of a table is filled and audited; recording it twice is harmless.
+        """Record that a range of a table is filled and audited; repeated calls are harmless.
 
         Ranges that became outdated after the plan's apply began remain to be filled again.
 
@@ -229,7 +229,7 @@ class FillStore:
     def early(
         self, filled: Mapping[str, IntervalSet], now: datetime
     ) -> dict[str, tuple[IntervalSet, datetime]]:
-        """Return, by table, ranges filled while a clock was ahead, and the last sane fill (UTC)."""
+        """Return, by table, ranges filled early, and the last fill by a correct clock (UTC)."""
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
         counted = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
@@ -247,7 +247,7 @@ class FillStore:
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
         """Mark ranges that were filled early, because a clock ran ahead, as missing.
 
-        Their fills are redated to now, so that they are older than all that follow.
+        Their fills are redated to now, so that they are older than all later fills.
         """
         late = now + STEP
 
@@ -300,7 +300,7 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        By default without fills that a rollback undid; for one plan, all. Facts contain only the
+        Fills that a rollback undid are left out, except for a single plan. Facts contain only the
         skips, except for one range, where they are complete.
         """
         query = (
@@ -383,7 +383,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, newest first, with the plan's pending ones."""
+        """Return the fills that overlap a range, newest first, with the plan's pending fills."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:

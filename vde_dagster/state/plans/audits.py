@@ -65,7 +65,7 @@ class AuditStore:
         *,
         run: AuditRun | None = None,
     ) -> None:
-        """Store an audit's result; a repetition for the same plan and range replaces it."""
+        """Store an audit's result; a repeated audit of the same plan and range replaces it."""
         table = schema.audit_results
         key = {
             "plan_id": task.plan_id,
@@ -104,7 +104,8 @@ class AuditStore:
     def failing(self, table_id: str) -> list[AuditRecord]:
         """Return the results with failing rows that a table's readers see, oldest first.
 
-        Omits results on unpublished branches, and those that newer results of the same audit cover.
+        Omits results on unpublished branches, and results covered by newer results of the same
+        audit.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:

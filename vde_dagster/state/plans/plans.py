@@ -40,7 +40,7 @@ _ACTS: dict[str, Act] = {
     PlanKind.RUN.value: "run",
 }
 _MOST_WAITING = 30
-"""How many of the latest open plans are searched for those that wait."""
+"""Number of the latest open plans that are searched for waiting plans."""
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and never can be."""
 
@@ -229,8 +229,8 @@ class PlanStore:
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
         """Return the given plans that can no longer be approved, or already are.
 
-        A plan is closed if it is past, was made only for review, or was made from other files.
-        A run or restatement that failed stays open until other work begins in its environment.
+        A plan is closed if it is past, was made only for review, or was made from earlier files. A
+        run or restatement that failed stays open until other work begins in its environment.
         """
         asked = set(plan_ids)
         closed = self.past(asked)
@@ -262,7 +262,7 @@ class PlanStore:
         who: str | None = None,
         approved: bool = False,
     ) -> None:
-        """Move a plan on: planned → applying → applied, failed, superseded or rejected.
+        """Change a plan's status: planned → applying → applied, failed, superseded or rejected.
 
         A failed plan may be applied again; one that was applied, superseded or rejected may not.
 

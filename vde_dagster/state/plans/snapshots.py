@@ -32,7 +32,7 @@ class SnapshotStore:
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store new snapshots, and compare the others with their rows.
+        """Store new snapshots, and compare existing ones with their rows.
 
         Raises:
             StoreError: A row's content differs from the snapshot with its id. Nothing was stored.
@@ -114,7 +114,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write unreadable or invalid ones of the given snapshots again, and return them."""
+        """Rewrite those given snapshots whose rows are unreadable or invalid, and return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]

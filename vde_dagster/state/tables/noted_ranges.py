@@ -21,7 +21,7 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.rows import among, on_ranges, span, upsert
 
 NotedRange = tuple[Interval, "str | None"]
-"""A range, and the unit that it is a part of, if any."""
+"""A range, and the unit of which it is a part, if any."""
 
 _PART = schema.parts.c
 _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
@@ -51,7 +51,7 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Settle, with the record of a fill, the ranges it computed in time; return the others."""
+    """Settle, with the record of a fill, the ranges that it covers; return the other ranges."""
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:
@@ -88,7 +88,7 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
 def _put(
     conn: Connection, table: Table, table_id: str, since: Mapping[NotedRange, datetime]
 ) -> None:
-    """Write ranges; other processes may write the same ones at the same time."""
+    """Write ranges, although other processes may write the same ranges at the same time."""
     rows: list[dict[str, Any]] = [
         {
             "table_id": table_id,

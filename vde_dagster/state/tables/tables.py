@@ -112,7 +112,7 @@ class TableStore:
                     yield table, "its columns do not match its hash of them"
 
     def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
-        """Register a table, or return the live one with the same rows and columns.
+        """Register a table, or return the live table with the same rows and columns.
 
         Raises:
             ConflictError: The table's id was used before, by a table that is no longer live.
@@ -152,7 +152,7 @@ class TableStore:
         return self.database.run(connection, work, name="state.ensure_table")
 
     def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-        """Register tables together; return by id the table to use, which may be an existing one."""
+        """Register tables together; return the table to use, new or existing, by id."""
         listed = list(tables)
         return self.database.run_transaction(
             lambda conn: {table.id: self.ensure(table, conn) for table in listed},
@@ -269,7 +269,9 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store a newer canonicaliser's hashes, unless a live table has them; return whether so."""
+        """Store newer hashes of a table, unless a live table has them; return whether they were
+        stored.
+        """
         version = content_version(table)
 
         def work(conn: Connection) -> bool:
@@ -293,10 +295,10 @@ class TableStore:
         return self.database.run_transaction(work, name="state.rehash_table")
 
     def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
-        """Make sure, inside a commit's transaction, that the janitor gave up none of the tables.
+        """Check, inside a commit's transaction, that the janitor gave up none of the tables.
 
         Raises:
-            ConflictError: It did.
+            ConflictError: The janitor gave up a table.
         """
         query = select(_TABLE.table_id).where(_TABLE.status == LIVE)
         if not self.database.is_sqlite and not writes_by_views(connection):
@@ -362,7 +364,7 @@ def _read_tables(conn: Connection, rows: Iterable[Row[Any]]) -> list[PhysicalTab
 
 
 def filled_ranges(conn: Connection, ids: Iterable[str]) -> dict[str, IntervalSet]:
-    """Return the filled ranges of tables, by id; those without any are left out."""
+    """Return the filled ranges of tables, by id; tables without ranges are left out."""
     return ranges_by_key(among(conn, _RANGES, _RANGE.table_id, ids))
 
 

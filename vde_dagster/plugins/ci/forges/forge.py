@@ -84,7 +84,7 @@ class Forge(Protocol):
         """
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the comment: there is never a second one.
+        """Create the comment, or replace the existing one.
 
         Args:
             text: Markdown that begins with the marker.

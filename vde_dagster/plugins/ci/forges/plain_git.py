@@ -39,7 +39,7 @@ class PlainGit:
 
     Args:
         folder: A folder in the clone.
-        remote: Its name or URL; nothing is shared if the clone lacks this remote.
+        remote: The remote's name or URL; nothing is shared if the clone lacks it.
         checked: Returns the pull request whose newest check was of one of the given commits.
     """
 
@@ -56,12 +56,12 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request that was checked at a commit or a merged one, or None."""
+        """Return the pull request whose checked commit is this one or one merged by it, or None."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
     def first_parents(self, commit: str) -> list[str]:
-        """Return a commit and its first parents, newest first, as far as they are fetched."""
+        """Return a commit and its fetched first parents, newest first."""
         listed = self.ask("rev-list", "--first-parent", "-n", f"{_MOST_PARENTS}", commit)
         return listed.split()
 

@@ -87,7 +87,7 @@ def _settings(root: Path) -> Settings:
 
 
 def _suffix(root: Path) -> str:
-    """Return the suffix of a project's job names, if it is one of several."""
+    """Return the suffix of a project's job names, for a repository with several projects."""
     place = place_in_repository(root).rstrip("/")
     return f"-{re.sub('[^A-Za-z0-9-]', '-', place)}" if place else ""
 
@@ -112,7 +112,7 @@ def _shared_login(root: Path) -> list[str]:
 
 
 def _lacking(root: Path) -> list[str]:
-    """Return the parts of a project that jobs on other machines cannot use."""
+    """Return the settings of a project that jobs on other machines cannot use."""
     if not (_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
     return ["the state is a local file: give the jobs a shared state_url and warehouse"]

@@ -25,20 +25,20 @@ from typing import Any
 
 _ENDED = "the process that answers ended"
 plugins: list[Any] = []
-"""dbt's name for plug-ins of a module; there are none."""
+"""Name that dbt expects for a module's plug-ins; the list is empty."""
 _NEEDS_NO_WAREHOUSE = frozenset(
     {"get_hard_deletes_behavior", "get_incremental_strategy_macro", "standardize_grants_dict"}
 )
-"""Methods that dbt does not call while it parses although they read no table."""
+"""Methods that read no table, although dbt does not call them while it parses."""
 
 
 class IntrospectionError(BaseException):
     """An introspective call without an answer.
 
-    Not an `Exception`, as dbt and adapters catch those on the way and continue or raise others.
+    Not an `Exception`, because dbt and adapters catch exceptions, and continue or raise other ones.
 
     Args:
-        macro: Package and name of the macro that the code calls; empty where it calls none.
+        macro: Package and name of the macro that the code calls; empty without a macro.
     """
 
     def __init__(self, method: str, macro: tuple[str, str]) -> None:
@@ -46,7 +46,7 @@ class IntrospectionError(BaseException):
         self._method, self._macro = method, macro
 
     def call(self, own_packages: list[str]) -> str:
-        """Return the call as the node's code has it."""
+        """Return the call as written in the node's code."""
         package, name = self._macro
         if not name:
             return f"adapter.{self._method}"
@@ -61,7 +61,7 @@ class Session:
     """One compile: its instructions, the nodes that were left out, and the process that answers.
 
     Args:
-        command: The command of that process; empty for none.
+        command: The command of the answering process; empty for none.
         path: Its PYTHONPATH.
     """
 
@@ -88,7 +88,7 @@ class Session:
             self.write()
 
     def write(self) -> None:
-        """Write what was done."""
+        """Write the record of the compile."""
         told = {
             "left_out": self._left_out,
             "asked": self._asked,
@@ -152,7 +152,7 @@ class Session:
 
     @staticmethod
     def _exchange(process: subprocess.Popen[str], told: Any) -> dict[str, Any]:
-        """Write a line to the process that answers, and return the one that it writes."""
+        """Write a line to the answering process, and return its reply."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -297,7 +297,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _outermost_macro() -> tuple[str, str]:
-    """Return the package and name of the first macro on the way from a node's code to here."""
+    """Return the package and name of the outermost macro between a node's code and this call."""
     from dbt.clients.jinja import MacroGenerator
 
     found, frame = ("", ""), sys._getframe()

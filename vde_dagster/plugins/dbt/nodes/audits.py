@@ -125,7 +125,7 @@ def _unique(column: str) -> str:
 
 
 def _plain(test: Node, name: str) -> str | None:
-    """Return the column of one of dbt's own generic tests of a name, or None."""
+    """Return the column of a generic test of dbt's own with this name, or None."""
     own = test.test_metadata is not None and test.test_metadata.name == name
     if not own or f"macro.dbt.test_{name}" not in test.depends_on.macros:
         return None
@@ -146,7 +146,7 @@ def _is_proof(test: Node) -> bool:
 
 
 def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
-    """Yield the audits that a test is: an addition to its name, a form, and whether it blocks."""
+    """Yield a test's audits: a suffix for the name, a form, and whether the audit blocks."""
     config = test.config
     inner = (
         "{}"

@@ -1,8 +1,8 @@
 """Incremental models: their kinds, and one query of both branches of `is_incremental()`.
 
-dbt computes one branch when the table is not there yet, and the other one after that. Where the
-second has only further conditions, these are put off until the table has rows; else the query is
-the first branch while the table has no rows, and the second from then on.
+dbt computes one branch if the table does not exist yet, and otherwise the other one. If the second
+only has additional conditions, these apply once the table has rows; else the query is the first
+branch while the table has no rows, and the second from then on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is 
 READ_WHOLE = "microbatch models without an input that has an event_time, read whole for each batch"
 APPENDED = "incremental models without a key, which append"
 _AT_ONCE = 1_000_000
-"""Intervals that a query fills at once which asks the table, and not the time, what it has."""
+"""Intervals that a query fills at once if it selects new rows by its table, not by time."""
 BATCH_CRONS = {"hour": "0 * * * *", "day": "0 0 * * *", "month": "0 0 1 * *", "year": "0 0 1 1 *"}
 """Crons that tick once a batch, by batch_size."""
 _POLICIES = {
@@ -37,17 +37,17 @@ _POLICIES = {
     "append_new_columns": ("ignore", "allow"),
     "sync_all_columns": ("allow", "allow"),
 }
-"""What becomes of columns that go or change their types, and of new ones, by on_schema_change."""
+"""Policies for removed, retyped and new columns, by on_schema_change."""
 _DEFAULT_STRATEGIES = {
     **dict.fromkeys(("duckdb", "postgres", "clickhouse"), "delete+insert"),
     **dict.fromkeys(("snowflake", "bigquery", "databricks", "sqlserver", "fabric"), "merge"),
     **dict.fromkeys(("spark", "trino", "redshift"), "append"),
     "athena": "insert_overwrite",
 }
-"""The strategy of a model that names none, by adapter; sources are in docs/dbt.md."""
+"""Strategy of a model without one, by adapter; sources are in docs/dbt.md."""
 _BY_KEY = ("merge", "delete+insert")
 _SAME_STRATEGY = {"delete_insert": "delete+insert", "legacy": "delete+insert"}
-"""Other names of strategies, as ClickHouse's adapter has them."""
+"""Other names of strategies in ClickHouse's adapter."""
 _OTHER_MERGES = frozenset(
     {"merge_update_condition", "merge_insert_condition", "merge_update_set_expressions"}
     | {"merge_on_using_columns", "merge_clauses", "matched_condition", "not_matched_condition"}
@@ -65,8 +65,8 @@ class Filling:
 
     Args:
         both: Whether its query has both branches.
-        batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for
-            a model that reads its inputs whole.
+        batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for a
+            model that reads all rows of its inputs.
         start: First instant with data (UTC), if it is configured.
         unread: Descriptions of configuration that is ignored.
     """
@@ -143,7 +143,7 @@ def find_strategy(node: Node, adapter: str) -> str:
 def _by_key(
     node: Node, strategy: str, adapter: str, dialect: str, kept: Mapping[str, Any]
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of a model with a unique_key, and what of its predicates is not read."""
+    """Return the kind of a model with a unique_key, and the ignored predicates."""
     config, values = node.config, dict(kept)
     if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
@@ -198,7 +198,7 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 
 
 def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return what a merge sets: the columns that are named, or all but those that are excluded."""
+    """Return the columns that a merge updates: the named ones, or all but the excluded."""
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
     if names and kept:
@@ -218,7 +218,7 @@ _SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TA
 def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:
     """Return `incremental_predicates` as a condition over source and target.
 
-    For delete+insert they limit the rows that are deleted, and may name columns alone.
+    For delete+insert they limit the deleted rows, and may name columns without a prefix.
     """
     config = node.config
     given = texts(config.get("incremental_predicates") or config.get("predicates"))
@@ -242,7 +242,7 @@ def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[s
 
 
 def texts(value: Any) -> list[str]:
-    """Return one text or several as a list."""
+    """Return one or several texts as a list."""
     if not value:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
@@ -281,7 +281,7 @@ class Condition:
 
     Args:
         start: Its offset in the second branch.
-        end: The offset behind it.
+        end: The offset after it.
     """
 
     start: int
@@ -290,9 +290,9 @@ class Condition:
 
 
 def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | None:
-    """Return the conditions that the second branch has more than the first; None if more differs.
+    """Return the additional conditions of the second branch; None for any other difference.
 
-    Branches that differ in layout and comments have no such condition.
+    Branches that differ only in layout and comments have none.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -311,7 +311,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
 
 
 def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the stretches that are new; None where anything else differs."""
+    """Return the inserted stretches; None if anything else differs."""
     if had == has:
         return []
     before = 0

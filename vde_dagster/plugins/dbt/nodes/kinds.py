@@ -12,8 +12,7 @@ from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
 
 _PLAIN = {"view": "VIEW", "table": "FULL", "ephemeral": "EMBEDDED"}
 _NULLS = ("", "null", "NULL", "Null")
-"""Values of CSV files that dbt reads as NULL; DuckDB, which reads files of dbt-duckdb, reads the
-words as texts."""
+"""CSV values that dbt reads as NULL; dbt-duckdb leaves the reading to DuckDB."""
 
 
 def filling(

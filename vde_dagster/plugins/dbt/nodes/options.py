@@ -24,11 +24,11 @@ _READ = frozenset(
     }
     | {"config_keys_used", "config_keys_defaults", "meta_keys_used", "meta_keys_defaults"}
 )
-"""Configuration that is read, of all nodes or of those of a kind."""
+"""Supported configuration of all nodes, or of nodes of one kind."""
 _OWN = frozenset({"freshness", "loaded_at_field"})
-"""Configuration of sources that is read; for models it has another meaning."""
+"""Supported configuration of sources, which has another meaning for models."""
 _SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_analysis"})
-"""Configuration that changes nothing: names are quoted, and descriptions kept, anyway."""
+"""Configuration without effect: names are always quoted, and descriptions kept."""
 
 
 def partitions(node: Node, dialect: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""dbt's models in Python: their own code, with what dbt wrote behind it, as Python models."""
+"""dbt's models in Python: their code, with dbt's generated suffix, as Python models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def python_source(
         reads: The tables that it reads, by dbt's names without quotes.
 
     Raises:
-        ProjectError: The types of its columns are not told, which only its run would say.
+        ProjectError: The types of its columns are not declared, and only a run would show them.
     """
     if node.compiled_code is None:
         raise ProjectError(

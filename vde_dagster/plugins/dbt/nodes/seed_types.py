@@ -1,9 +1,9 @@
 """Column types of seeds without `column_types`, as dbt infers them for its adapters.
 
-dbt infers types by agate, also where the warehouse then reads the file: a number may have leading
-zeros, a date `2024-2-4` or an instant `2024-02-04 2:02:21` parts of one digit, an instant without
-seconds needs a `T`, and all other forms (`2024/02/04`) are texts. Numbers without leading zeros
-keep the types of other seeds.
+dbt infers types by agate, even if the warehouse then reads the file. A number may have leading
+zeros. Parts of a date (`2024-2-4`) or an instant (`2024-02-04 2:02:21`) may have one digit. An
+instant without seconds needs a `T`. All other forms (`2024/02/04`) are texts. Numbers without
+leading zeros keep the types of other seeds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _LARGEST_INT = 2**31 - 1
 
 
 def infer_seed_types(path: Path, delimiter: str, adapter: str) -> dict[str, str]:
-    """Return types of a seed's columns by lower-case name.
+    """Return types of a seed's columns by lower-case name, where they differ from other seeds'
+    types.
 
     Columns whose type is the one that other seeds infer are left out.
     """

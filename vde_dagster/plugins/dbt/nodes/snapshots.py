@@ -1,9 +1,9 @@
 """Snapshots: a table with every version of a row, and a view of it with dbt's own columns.
 
-The table has the rows with the begin and the end of each version, and with `dbt_is_deleted` where
-deletions are records. A view computes everything else that dbt adds: `dbt_scd_id`,
-`dbt_updated_at` and `dbt_valid_to_current`.
-Source: https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
+The table has the rows with the beginning and the end of each version, and with `dbt_is_deleted`
+where deletions are records. A view computes everything else that dbt adds: `dbt_scd_id`,
+`dbt_updated_at` and `dbt_valid_to_current`. Source:
+https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def snapshot_kind(node: Node, dialect: str) -> Kind:
 
 
 def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model]:
-    """Divide a snapshot into its table of versions, and the view that has its name.
+    """Divide a snapshot into a table of versions, and a view with the snapshot's name.
 
     Args:
-        model: Of a kind that `snapshot_kind` made, with the snapshot's name, query and audits.
+        model: Model with a kind from `snapshot_kind`, and the snapshot's name, query and audits.
 
     Raises:
         ValueError: Its configuration is wrong.
@@ -103,7 +103,7 @@ def _unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]:
 
 
 def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
-    """Write the view's query: columns in the order that dbt has them."""
+    """Write the view's query, with columns in dbt's order."""
     unique_key = _unique_key(config, dialect)
     begin, end, *flags = (quote(column.name) for column in kind.added_columns)
     id_, updated = (quote(_column(config, one)) for one in ("dbt_scd_id", "dbt_updated_at"))

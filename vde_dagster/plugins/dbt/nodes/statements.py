@@ -19,7 +19,7 @@ _STATEMENTS = frozenset(
     {"SET", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "CALL", "TRUNCATE"}
     | {"ANALYZE", "REFRESH", "CACHE", "UNCACHE", "USE", "ADD", "COMMENT", "SELECT", "WITH"}
 )
-"""How the statements begin that Spark and Iceberg know."""
+"""Beginnings of the statements that Spark and Iceberg support."""
 _THIS = re.compile(r"\{\{-?\s*this\s*-?\}\}")
 _PART = re.compile(r"\bthis\.(?:name|identifier|table)\b")
 _TABLE = placeholder("this_model")
@@ -30,7 +30,7 @@ _WRITES_ROWS = re.compile(
     r"|TRUNCATE\s+TABLE|DROP\s+TABLE(?:\s+IF\s+EXISTS)?)\s+@this_model\b",
     re.IGNORECASE,
 )
-"""Statements beside a fill's one commit, which alone is audited, published and repeated."""
+"""Statements that write rows outside a fill's one commit, which alone is audited and published."""
 
 
 def with_statements(
@@ -39,10 +39,10 @@ def with_statements(
     rendered: Mapping[str, str],
     context: Context,
 ) -> tuple[Model, tuple[str, ...]]:
-    """Add a node's hooks and grants to its model; return also what of them has no meaning here.
+    """Add a node's hooks and grants to its model; also return the ignored ones.
 
-    A table's hooks surround its query. Of a view settings of the session stand before its query,
-    and what dbt does to it once it is made follows its publication.
+    A table's hooks surround its query. For a view, settings of the session precede its query, and
+    post-hooks follow its publication.
 
     Args:
         rendered: Hooks that dbt rendered, by key and index.

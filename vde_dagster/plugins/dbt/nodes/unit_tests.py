@@ -78,7 +78,7 @@ def _unit_test(
 
 
 def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
-    """Return rows as the project's tests have them; dbt compares the columns that are given."""
+    """Return rows in the form of the project's tests; dbt compares only the given columns."""
     if isinstance(rows.rows, str):
         return replace(written(path, rows.rows), partial=partial)
     given = rows.rows or []

@@ -10,14 +10,14 @@ from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
 
 _KEYS = ("cron", "cron_tz", "start", "skip_unchanged")
 _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
-"""Keys that a project exported in dbt's form has for its readers, and which are not read here."""
+"""Keys of an exported project for its readers, which are not read here."""
 
 
 def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
-    """Return when a node is due, as fields of `Model`.
+    """Return a node's schedule, as fields of `Model`.
 
     Incremental models and snapshots are filled up to the instant of each plan: whole days or
-    batches, and the current one in part, which the next plan fills again.
+    batches, and a part of the current one, which the next plan fills again.
 
     Args:
         meta: The node's whole `meta`; its key `vde` is read.

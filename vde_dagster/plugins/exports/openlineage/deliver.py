@@ -1,4 +1,4 @@
-"""The exporter `openlineage`: makes events of records, and sends them in their order."""
+"""The exporter `openlineage`, which converts records to events and sends them in order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     Event = RunEvent | DatasetEvent | JobEvent
 
 _REFUSED = (400, 409, 413, 422)
-"""Status codes of a receiver that has read an event and does not accept it."""
+"""Status codes of a receiver that rejects a single event."""
 _ACKNOWLEDGING = ("http", "file", "console")
-"""Transports that return once an event is acknowledged; others fail or succeed as a batch."""
+"""Transports that acknowledge each event; others fail or succeed with a batch."""
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
-    """Send the events of records; those that were not acknowledged come again.
+    """Send the events of records; events without an acknowledgment are sent again.
 
     Raises:
         UsageError: OpenLineage's client is not installed, or no transport is configured.
@@ -108,8 +108,8 @@ class _Sender:
     def send(self, events: Iterator[tuple[int, Event]]) -> None:
         """Send all events; keep those that the receiver refuses.
 
-        If a receiver responds with a server error, the next event is tried: if the receiver
-        accepts that one, and fails at the first one again, then it fails only at this event.
+        If a receiver responds with a server error, the next event is tried: if the receiver accepts
+        the next event, and then fails at the first one again, the first event alone is at fault.
 
         Raises:
             Exception: The receiver cannot be reached, or accepts no events at present.
@@ -179,7 +179,7 @@ class Refused:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return a sentence about the events for a message about something else."""
+        """Return a sentence about the refused events, for another message."""
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"

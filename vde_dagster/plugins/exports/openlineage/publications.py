@@ -43,7 +43,7 @@ class Publications:
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield the events of a record on environments and tables; none if it was cleaned up."""
+        """Yield a record's events on environments and tables; none if the record was cleaned up."""
         if record.kind == "published":
             yield from self._published(record)
         elif record.kind == "audit":

@@ -164,7 +164,7 @@ class Runs:
         return next((s for s in same if found and s.fill_version == found.fill_version), None)
 
     def _abandoned(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
-        """Yield the ends of fills whose process died: they began, and their plan has ended."""
+        """Yield the ends of fills that began, whose process died, and whose plan has ended."""
         own = [one for one in self._plan_records(plan.id) if one.number <= record.number]
         for begun in own:
             if begun.kind != "begun" or any(
@@ -395,7 +395,7 @@ def audit_events(
     """Yield the start and the end of audits, with the assertions on their dataset.
 
     Args:
-        results: At least one, in their order.
+        results: At least one result, in order.
         not_before: The start of the run that the audits belong to (UTC).
     """
     facets = {key: one for key, one in (looked_at.facets or {}).items() if key != "columnLineage"}
@@ -439,7 +439,7 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
 
 
 def _begins_attempt(begun: OutboxRecord, end: OutboxRecord) -> bool:
-    """Return whether the first record is the beginning of the second one's attempt."""
+    """Return whether the first record begins the attempt of the second record."""
     keys = ("table", "start", "end", "branch")
     same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
     return begun.kind == "begun" and same

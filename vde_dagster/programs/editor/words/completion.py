@@ -96,7 +96,7 @@ def _at(path: str, text: str, offset: int) -> At:
 
 
 def tokens_before(path: str, text: str, offset: int) -> list[Token]:
-    """Return the tokens of a text up to an offset, as far as they are known."""
+    """Return the known tokens of a text up to an offset."""
     return _tokens(text[:offset])
 
 
@@ -197,7 +197,7 @@ def _audits() -> tuple[str, ...]:
 
 
 def _output_columns(reading: Reading, at: At) -> Iterator[Completion]:
-    """Yield the output columns of the header's model, as it was last read."""
+    """Yield the output columns of the header's model, from its last readable text."""
     texts = [token.text for token in at.before]
     start = len(texts) - texts[::-1].index("MODEL") if "MODEL" in texts else 0
     for number in range(start, len(texts) - 3):
@@ -316,7 +316,7 @@ def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
 
 
 def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
-    """Yield the tables of the cursor's SELECT, of one part of a union."""
+    """Yield the tables of the cursor's SELECT, for one part of a union."""
     depth, part = 0, 0
     parts: list[list[Token]] = [[]]
     for index, token in enumerate(tokens):

@@ -47,7 +47,7 @@ def ctes(query: str) -> list[Cte]:
 
 
 def _named(tokens: Sequence[Token], at: int) -> Token | None:
-    """Return the name of the common table expression of an opening bracket, if it is one."""
+    """Return the name of the common table expression whose bracket opens here, if any."""
     if at < 3 or not tokens[at - 1].is_word("AS") or at + 1 >= len(tokens):
         return None
     if not (tokens[at + 1].is_word(*_BEGINS) or tokens[at + 1].text == "("):
@@ -63,7 +63,7 @@ def _named(tokens: Sequence[Token], at: int) -> Token | None:
 
 
 def up_to(query: str, chosen: Cte) -> str:
-    """Return the query of a common table expression's rows, with the ones it may read.
+    """Return a query for the rows of a common table expression, with its possible inputs.
 
     >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
     >>> up_to(query, ctes(query)[0])

@@ -76,12 +76,12 @@ class AuditFiles:
         return found
 
     def over(self, model: Model) -> list[AuditQuery]:
-        """Return the audits that read a model, once for each model that uses one."""
+        """Return the audits that read a model, once for each model that uses the audit."""
         every = (one for found in self._definitions for one in self._queries(found))
         return [one for one in every if model.name in one.reads]
 
     def in_file(self, path: str) -> list[AuditQuery]:
-        """Return the audits that a file defines, once for each model that uses one."""
+        """Return the audits that a file defines, once for each model that uses the audit."""
         own = (found for found in self._definitions if found.path == path)
         return [one for found in own for one in self._queries(found)]
 

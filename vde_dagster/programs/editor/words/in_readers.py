@@ -1,7 +1,7 @@
 """Words of files that refer to models: exposures, syncs, descriptions, metrics, policies.
 
-A column in an expression of a metric has a known place. A word without one, such as a word in a
-text of another dialect, is a mention that only its author can change.
+A column in an expression of a metric has a known place. A word without a known place, such as a
+word of another dialect, is a mention that only its author can change.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Words:
             yield self._word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure; without `expr` its name is one."""
+        """Find the columns of an entity, dimension or measure; by default its name is one."""
         parts = _parts(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

@@ -83,7 +83,7 @@ class _Words:
                     yield self._mention(column, symbol, defines=part == "columns")
 
     def _columns(self, rows: yaml.Node | None, of: Symbol) -> Iterator[Mention]:
-        """Find the columns of a table of rows: a list of them, or with keys around it."""
+        """Find the columns in the rows of a test: a list of rows, or a table with other keys."""
         if isinstance(rows, yaml.MappingNode):
             for key, value in _pairs(rows):
                 if key.value == "rows":

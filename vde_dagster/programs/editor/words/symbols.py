@@ -1,7 +1,7 @@
 """Symbols: the objects that the words of a model's file refer to, and all words for one object.
 
 Scopes come from SQLGlot; columns of tables come from the snapshots. A word that a macro wrote has
-no place in the file, and an ambiguous name has no symbol: no answer is better than a wrong one.
+no place in the file, and an ambiguous name has no symbol: no answer is better than a wrong answer.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Symbols:
                     yield Mention(Span(path, *match.span()), symbol, by_hand=True)
 
     def _in_audit(self, audit: AuditQuery) -> list[Mention]:
-        """Return the words of an audit's query, without the names that it outputs."""
+        """Return the words of an audit's query, except its output names."""
         own = audit.model.name
         known = self._in_audits.get(own)
         if known is None:
@@ -409,7 +409,7 @@ class _Query:
         return self.numbers.get(id(_first(scope)), -1)
 
     def _outputs(self, scope: Any) -> None:
-        """Find where a query's columns are named, and which ones pass through a star."""
+        """Find the names of a query's columns, and the columns that pass through a star."""
         if not isinstance(scope.expression, exp.Select) or _first(scope) is not scope:
             return
         if scope.is_set_operation and not self._is_left(scope):

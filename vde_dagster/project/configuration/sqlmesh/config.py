@@ -81,7 +81,7 @@ AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off"
 
 
 class CategorizerConfig(Shape):
-    """The mode for each sort of model."""
+    """Categorization mode of each type of model."""
 
     external: Any = AutoCategorizationMode.FULL
     python: Any = AutoCategorizationMode.FULL
@@ -105,7 +105,7 @@ class CategorizerConfig(Shape):
 
 
 class ModelDefaultsConfig(Shape):
-    """Properties of models that do not give them."""
+    """Default properties of models."""
 
     kind: Any = None
     dialect: str | None = None

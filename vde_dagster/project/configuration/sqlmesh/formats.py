@@ -40,7 +40,7 @@ class WrittenConfig:
     above: WrittenConfig | None = None
 
     def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest value around it."""
+        """Return the place of a value, or of the nearest enclosing value."""
         if self.above is not None and keys in self.above.lines:
             return self.above.location(keys)
         while keys and keys not in self.lines:
@@ -79,7 +79,7 @@ def read_config(root: Path) -> WrittenConfig | None:
 
 
 def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only file of some; None without files."""
+    """Return the only file of a list; None for an empty list."""
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",

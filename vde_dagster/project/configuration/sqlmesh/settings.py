@@ -80,7 +80,7 @@ _SETTINGS = {
     "plan.no_diff": "no_diff",
     "model_naming.infer_names": "infer_names",
 }
-"""Settings by the keys whose values they take unchanged."""
+"""Settings that take a configuration key's value unchanged, by key."""
 
 
 class _Meaning:

@@ -64,10 +64,10 @@ def to_datetime(
 ) -> datetime:
     """Read a date, an instant, a text such as `3 days ago`, `20130131`, or milliseconds.
 
-    Texts that name a day mean its midnight.
+    A text that names a day stands for the day's midnight.
 
     Raises:
-        ValueError: The value has no such form.
+        ValueError: The value has another form.
     """
     found = _read(value, relative_base or now())
     zone = tz or UTC

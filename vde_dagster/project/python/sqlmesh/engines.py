@@ -14,7 +14,7 @@ _ENDINGS = ("EngineAdapter", "Mixin")
 
 
 class _Patchable(type):
-    """Metaclass of the placeholders: code may read a method to wrap it, and set another one."""
+    """Metaclass of the placeholders, whose methods code may read, wrap and replace."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -20,7 +20,7 @@ _SQLITE = tuple(
 )
 
 _OWN = "SET search_path = {schema}, pg_temp"
-"""Functions find the state's own tables, whatever search path or temporary tables a session has."""
+"""Prefix for the state's own tables, whatever search path or temporary tables a session has."""
 
 _ENCODED = "CASE WHEN {0} IS NULL THEN '-' ELSE octet_length({0}::text) || ':' || {0}::text END"
 """Same encoding as `log._encoded`; the database's encoding must be UTF-8."""
@@ -64,7 +64,7 @@ BEGIN
   RETURN (SELECT pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class
     WHERE oid = 'vde_log'::regclass);
 END $$"""
-"""A function in PL/pgSQL, whose plans a session caches; SQL functions are planned at each call."""
+"""A function in PL/pgSQL, because a session caches its plans, unlike those of SQL functions."""
 
 _POSTGRESQL = (
     IS_OWNER,

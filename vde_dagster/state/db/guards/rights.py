@@ -15,9 +15,9 @@ from vde_dagster.planning.tables.table import PREVIEW_PREFIX
 from vde_dagster.state.db.guards.acts import ACTS_ARE_TRUE, IS_OWNER, run_statements
 
 STALLED_SECONDS = 30
-"""Seconds for which a transaction may be idle while others wait for it."""
+"""Maximum idle seconds of a transaction while others wait for it."""
 LONGEST_SECONDS = 60
-"""Seconds that a writing transaction of a login without the right to publish may take."""
+"""Maximum seconds of a writing transaction of a login without the right to publish."""
 _LONGEST_LEASE = 900
 """Seconds that a lease of such a login may last without being renewed."""
 
@@ -463,7 +463,7 @@ _GUARDED_HERE = (
     ("vde_log", "INSERT", "apply", "NEW.act <> 'sign'"),
     ("vde_log", "INSERT", "own", "NEW.act IN ('roles', 'grant', 'revoke', 'import')"),
 )
-"""(table, operation, right that it needs, condition on the row)."""
+"""(table, operation, required right, condition on the row)."""
 _EVERY = "INSERT OR UPDATE OR DELETE"
 _BY_FUNCTION = {
     "vde_intervals": (_EVERY, "vde_guard_table()"),

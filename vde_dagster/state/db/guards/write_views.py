@@ -22,8 +22,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, text
 PREFIX = "vde_write_"
 """Prefix of the schema with the write views of another schema."""
 ON_CONFLICT = "vde_on_conflict"
-"""Column of a write view that selects how INSERT treats an existing key; see
-`with_conflict_column`."""
+"""Column of a write view that selects how INSERT treats an existing key."""
 NOTHING = "-"
 """Value of `ON_CONFLICT` that keeps the existing row."""
 _ROW_ID = "vde_row"
@@ -76,7 +75,7 @@ def write_schema(place: str) -> str:
 
 @cache
 def with_conflict_column(table: Table) -> Table:
-    """Return a table as its write view has it, for an INSERT that may find an existing key.
+    """Return a table in the form of its write view, for an INSERT that may find an existing key.
 
     The column `ON_CONFLICT` lists the columns to update, or is `NOTHING`.
     """

@@ -1,1 +1,1 @@
-"""The revisions, one a module."""
+"""The revisions, one per module."""

@@ -5,4 +5,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing: a store has this schema, or it is made whole."""
+    """Do nothing: a store already has this schema, or is created with the current schema."""

@@ -1,6 +1,6 @@
-"""Snapshots, plans, tables' columns and facts of fills as msgspec writes them.
+"""Storage of snapshots, plans, tables' columns and facts of fills in msgspec's form.
 
-Until then they were lists by position, compressed JSON for the most part.
+Earlier versions stored lists by position, mostly as compressed JSON.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ down_revision = "0022"
 
 
 def upgrade() -> None:
-    """Add the column, and fill it with the folder that all tables lie in, if there is one."""
+    """Add the column, and set it to the common folder of all tables, if there is one."""
     op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
     tables = op.get_bind().execute(
         sa.text(
