@@ -166,8 +166,8 @@ class ViewWriter:
         select: Writes the query that reads a table. It takes the table, its (output column,
             physical column), the catalog's name in the dialect, and the pinned state, if any.
         query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
-            result, and the catalog's names in Spark and in the dialect to the query; None where the
-            dialect has none.
+            result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
+            cannot express the query.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
