@@ -119,10 +119,10 @@ def test_what_is_governed_is_told_by_audits_and_plans(tmp_path: Path) -> None:
         ):
             with pytest.raises(UsageError):
                 answers.rows(query, None)
-        before = published_state(root, [("raw", "orders")])
+        before = published_state(workspace, [("raw", "orders")])
         session.sql("INSERT INTO lakehouse.raw.orders VALUES (2, 6, TIMESTAMP '2024-01-01')")
-        assert published_state(root, [("raw", "orders")]) != before
-        assert published_state(root, []) == published_state(root, []) != ""
+        assert published_state(workspace, [("raw", "orders")]) != before
+        assert published_state(workspace, []) == published_state(workspace, []) != ""
 
         manifest = root / MANIFEST
         manifest.write_text(manifest.read_text().replace(", max(amount) as largest", ""))

@@ -61,6 +61,7 @@ from vde_dagster.planning.plan.stages import (
 )
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ParentGaps
+from vde_dagster.project.dag import AuditOrder
 from vde_dagster.state.db.leases import Lease, environment_lease
 
 if TYPE_CHECKING:
@@ -153,8 +154,9 @@ class Applier:
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
-        run = _Run(self, plan, held, lease)
-        for stage in apply_stages(plan):
+        audits = plan_audit_order(plan)
+        run = _Run(self, plan, audits, held, lease)
+        for stage in apply_stages(plan, audits):
             run.run(stage)
         return run.environment, plan
 
@@ -224,8 +226,11 @@ class _Run:
     _filler: TableFiller
     """Fills tables, after the stage `LockTables`."""
 
-    def __init__(self, applier: Applier, plan: Plan, held: ExitStack, lease: Lease) -> None:
+    def __init__(
+        self, applier: Applier, plan: Plan, audits: AuditOrder, held: ExitStack, lease: Lease
+    ) -> None:
         self._applier, self._plan, self._held, self._lease = applier, plan, held, lease
+        self._audits = audits
         self._handles, self._stop = applier.handles, applier.stop
         self._models = {model.name: model for model in plan.models}
 
@@ -275,7 +280,7 @@ class _Run:
         return TableFiller(
             PlanTasks(plan, target, Written(), handles, sets, lacks),
             self._applier.emit,
-            plan_audit_order(plan),
+            self._audits,
             leases,
             self._lease.token,
             self._stop,

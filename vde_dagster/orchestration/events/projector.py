@@ -185,7 +185,11 @@ class Projector:
     ) -> Iterator[Projected]:
         """Yield the events of a plan's fills of a table that are not written yet."""
         context, fills = self.context, self.context.store.fills
-        left = only and {part for part in only if (plan.id, table_id, part) not in self._written}
+
+        def is_new(part: Interval) -> bool:
+            return (plan.id, table_id, part) not in self._written
+
+        left = only if only is None else set(filter(is_new, only))
         table = context.store.tables.load([table_id]).get(table_id)
         if table is None or (left is not None and not left):
             return
@@ -203,12 +207,8 @@ class Projector:
         names = {served.snapshot.name for served in models}
         planned = [part for model in plan.builds if model.name in names for part in model.intervals]
         ranges = planned if only is not None and planned else [fill.interval for fill in log]
-        new = [
-            fill
-            for fill in log
-            if (left is None or fill.interval in left)
-            and (plan.id, table_id, fill.interval) not in self._written
-        ]
+        wanted = is_new if left is None else left.__contains__
+        new = [fill for fill in log if wanted(fill.interval)]
         if not new:
             return
         self._written.update((plan.id, table_id, fill.interval) for fill in new)

@@ -97,14 +97,17 @@ Stage = (
 )
 
 
-def apply_stages(plan: Plan) -> tuple[Stage, ...]:
+def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, ...]:
     """Return the stages of an apply of a plan, without stages that have no work.
 
     The stages do not include facts known only at run time: ranges filled since the plan was made,
     skipped fills, batches and statements of views.
+
+    Args:
+        audits: `plan_audit_order` of the plan, if it is already known.
     """
     statements = plan.complete_statements
-    order, work = plan_audit_order(plan), planned_work(plan)
+    order, work = audits or plan_audit_order(plan), planned_work(plan)
     late = tuple(name for name in work if name in order.late)
     writes = _names(plan, lambda model: bool(model.builds or model.layout or model.deploys))
     found: tuple[tuple[Stage, object], ...] = (

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -24,20 +25,19 @@ from vde_dagster.api.values import ModelName, digest, quote
 from vde_dagster.api.workspace import Workspace
 
 
-def published_state(root: Path, sources: Iterable[Sequence[str]]) -> str:
+def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
     """Hash the state that answers depend on: production's publication, and the data of sources.
 
     Returns:
         An empty text if nothing was ever published.
     """
-    with Workspace.open(root) as workspace:
-        if not workspace.has_state:
-            return ""
-        production = workspace.store.environments.get(PRODUCTION)
-        refs = sorted((TableRef(*parts) for parts in sources), key=str)
-        found = workspace.lakehouse.metadata_locations(refs)
-        locations = [found.get(ref, "") for ref in refs]
-        return digest(production.publication_id if production else "", *map(str, refs), *locations)
+    if not workspace.has_state:
+        return ""
+    production = workspace.store.environments.get(PRODUCTION)
+    refs = sorted((TableRef(*parts) for parts in sources), key=str)
+    found = workspace.lakehouse.metadata_locations(refs)
+    locations = [found.get(ref, "") for ref in refs]
+    return digest(production.publication_id if production else "", *map(str, refs), *locations)
 
 
 class Answers:
@@ -143,13 +143,15 @@ def main(arguments: list[str]) -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # Spark and Java print to standard output.
     root, sources = Path(arguments[0]), json.loads(sys.stdin.readline())
-    try:
-        begun = {"state": published_state(root, sources)}
-    except VdeError as error:
-        begun = {"failed": str(error)}
-    print(json.dumps(begun), file=out, flush=True)
-    with Workspace.open(root) as workspace:
-        answers = Answers(workspace, sources) if workspace.has_state else None
+    with ExitStack() as opened:
+        try:
+            workspace = opened.enter_context(Workspace.open(root))
+            begun = {"state": published_state(workspace, sources)}
+            answers = Answers(workspace, sources) if workspace.has_state else None
+        except VdeError as error:
+            print(json.dumps({"failed": str(error)}), file=out, flush=True)
+            return 1
+        print(json.dumps(begun), file=out, flush=True)
         for line in sys.stdin:
             answer: dict[str, Any] = {"refused": "nothing was published yet"}
             if answers is not None:

@@ -152,10 +152,12 @@ class Compiler:
 
     def _has_same_answers(self, done: dict[str, Any]) -> bool:
         """Return whether introspective queries have the same answers as in the last compile."""
+        from vde_dagster.api.workspace import Workspace
         from vde_dagster.plugins.dbt.answers import published_state
 
         try:
-            return bool(done["state"] == published_state(self.folder.root, done["sources"]))
+            with Workspace.open(self.folder.root) as workspace:
+                return bool(done["state"] == published_state(workspace, done["sources"]))
         except VdeError:
             return True  # Without a state there are no new answers.
 

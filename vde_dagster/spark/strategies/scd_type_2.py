@@ -107,10 +107,14 @@ class Versions:
         """Return the query of a table's first rows, one per key, all current."""
         begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
+        return self._select(given, self._taken(source))
+
+    def _select(self, given: Mapping[str, str], source: str) -> str:
+        """Return a query of all columns: those that are given as SQL, and the source's."""
         columns = (
             f"{given.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
         )
-        return f"SELECT {', '.join(columns)} FROM ({self._taken(source)}) r"
+        return f"SELECT {', '.join(columns)} FROM ({source}) r"
 
     def merge(self, target: str, source: str) -> str:
         """Return the statement that ends and begins versions."""
@@ -275,11 +279,7 @@ class DbtVersions(Versions):
 
     def first(self, source: str) -> str:
         """Return the query of a table's first rows: all of the query's, and all current."""
-        added = self._added(self._since(), "NULL", "False")
-        columns = (
-            f"{added.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
-        )
-        return f"SELECT {', '.join(columns)} FROM ({source}) r"
+        return self._select(self._added(self._since(), "NULL", "False"), source)
 
     def merge(self, target: str, source: str) -> str:
         """Return the statement that ends and begins versions."""
