@@ -39,16 +39,9 @@ _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", r
 """A Spark string literal; a string with a doubled quote counts as two literals."""
 
 
-def build_snapshot(
-    model: Model,
-    parents: Mapping[ModelName, Snapshot],
-    scalar_functions: Sequence[str] = (),
-    canonicaliser: str = CANONICALISER,
-    *,
-    tree: exp.Expr | None = None,
-) -> Snapshot:
-    """Compute one model's snapshot from its parents' snapshots, consuming the query's tree."""
-    return checked_snapshot(model, parents, scalar_functions, (), canonicaliser, tree)[0]
+def build_snapshot(model: Model, parents: Mapping[ModelName, Snapshot]) -> Snapshot:
+    """Compute one model's snapshot from its parents' snapshots."""
+    return checked_snapshot(model, parents, (), (), CANONICALISER, None)[0]
 
 
 def checked_snapshot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.algebra.locality import locate
@@ -10,7 +10,6 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.trees import dismantle
 
 Columns = tuple[tuple[str, ...], ...]
@@ -20,9 +19,6 @@ def columns_of_key(
     query: str,
     schema: Mapping[str, Mapping[str, str]],
     key: Sequence[str],
-    *,
-    parents: Mapping[str, SemanticVersion] | None = None,
-    scalar_functions: Collection[str] = (),
 ) -> dict[str, Columns]:
     """Return the columns with the key's values, for each table that makes a query local by the key.
 
@@ -42,7 +38,7 @@ def columns_of_key(
     {'o': (('id',),)}
     """
     tree = parse(query)
-    binder = Binder(schema, parents or {}, scalar_functions)
+    binder = Binder(schema, {})
     binder.notes_every_equality = True
     wanted = [name.lower() for name in key]
     try:

@@ -16,6 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.reports.document import span
 from vde_dagster.reports.markdown import MAX_ROWS
 from vde_dagster.reports.plan import plan_report, summary
+from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.terminal.reports import show_report
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
@@ -141,5 +142,5 @@ def test_a_plan_says_why_a_query_that_is_not_understood_counts_as_changed(
 
     assert why in console.file.getvalue()  # type: ignore[attr-defined]
     assert why in report_markdown(plan_report(own, previous), SHORT)
-    [top] = [model for model in own.to_json()["models"] if model["name"] == "marts.top"]
+    [top] = [model for model in plan_json(own)["models"] if model["name"] == "marts.top"]
     assert any(why in reason for reason in top["reasons"])

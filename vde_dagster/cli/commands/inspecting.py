@@ -113,10 +113,6 @@ def query(
     output.query_result(workspace.query(environment, sql, limit, raw=raw, at=at))
 
 
-QueryEnvironment = Annotated[
-    str,
-    typer.Option("--environment", "-e", metavar="ENV", help="Environment to read from."),
-]
 DefaultRowLimit = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 First = Annotated[
     str, typer.Argument(metavar="A", help="A table, or two environments as dev:prod.")
@@ -135,7 +131,7 @@ def evaluate(
     workspace: Workspace,
     output: Output,
     model: ModelArgument,
-    environment: QueryEnvironment = "prod",
+    environment: InEnvironment = "prod",
     options: PlanOptions = NOTHING_SAID,
     limit: DefaultRowLimit = 100,
 ) -> None:

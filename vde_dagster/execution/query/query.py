@@ -134,9 +134,7 @@ class Queries:
             tuple(columns), tuple(rows), shown.publication_id, shown.version, answer.read_live
         )
 
-    def run_arrow(
-        self, environment: str, sql: str, limit: int | None = None, at: str | None = None
-    ) -> Answer[pa.Table]:
+    def run_arrow(self, environment: str, sql: str, limit: int | None = None) -> Answer[pa.Table]:
         """Run a query like `run`, and return its rows as an Arrow table, with instants in UTC.
 
         Raises:
@@ -144,7 +142,7 @@ class Queries:
         """
         engine = self.handles.engine
         return self._ask(
-            environment, sql, at, False, lambda query: engine().query_arrow(query, limit)
+            environment, sql, None, False, lambda query: engine().query_arrow(query, limit)
         )
 
     def render(self, environment: str, sql: str, at: str | None = None) -> str:

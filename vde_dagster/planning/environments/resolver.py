@@ -214,21 +214,12 @@ def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
 
-def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None = None) -> str:
-    """Return the query that reads a bound table under the model's own column names.
-
-    Args:
-        only: Output columns to read, or None for all.
-    """
+def select_physical(binding: Binding, catalog: str) -> str:
+    """Return the query that reads a bound table under the model's own column names."""
     assert binding.table is not None
     if binding.pinned is not None:
-        listed = (pair for pair in binding.columns if only is None or pair[0] in only)
-        return pinned_select(binding.table.ref.quoted(catalog), binding.pinned, listed)
-    columns = ", ".join(
-        quote_as(physical, name)
-        for name, physical in binding.columns
-        if only is None or name in only
-    )
+        return pinned_select(binding.table.ref.quoted(catalog), binding.pinned, binding.columns)
+    columns = ", ".join(quote_as(physical, name) for name, physical in binding.columns)
     at = ""
     if binding.commits is not None:
         at = binding.commits.clause

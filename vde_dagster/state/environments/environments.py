@@ -217,7 +217,7 @@ class EnvironmentStore:
         )
         return replace(environment, version=version)
 
-    def expire(self, name: str, at: datetime | None, connection: Connection | None = None) -> None:
+    def expire(self, name: str, at: datetime | None) -> None:
         """Set when the janitor may drop an environment."""
         if name == PRODUCTION and at is not None:
             raise UsageError(
@@ -236,7 +236,7 @@ class EnvironmentStore:
             until = instant_text(at) if at is not None else "never"
             record(self.database, conn, "expire", name, detail={"at": until})
 
-        self.database.run(connection, work, name="state.expire_environment")
+        self.database.run_transaction(work, name="state.expire_environment")
 
     def invalidate(self, name: str) -> None:
         """Mark an environment as expired, so that the janitor drops it."""

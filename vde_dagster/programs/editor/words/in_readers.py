@@ -15,6 +15,7 @@ import yaml
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.programs.editor.reading import Mention, Reading, Span, Symbol, column_names
+from vde_dagster.programs.editor.words.in_yaml import key_nodes
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.expressions import read_expression
 
@@ -116,11 +117,11 @@ class _Words:
                 yield from self._columns(_items(parts.get("key")), model)
 
     def descriptions(self, tree: yaml.Node) -> Iterator[Mention]:
-        for key, entry in _pairs(tree):
+        for key, entry in key_nodes(tree):
             model = self._model(key)
             if model is not None:
                 yield self._word(key, Symbol("model", model))
-                columns = _pairs(_parts(entry).get("columns"))
+                columns = key_nodes(_parts(entry).get("columns"))
                 yield from self._columns([column for column, _ in columns], model)
 
     def metrics(self, tree: yaml.Node, models: Mapping[str, ModelName]) -> Iterator[Mention]:
@@ -176,7 +177,7 @@ class _Words:
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)
             return
-        key = next((key for key, _ in _pairs(element) if key.value == "name"), None)
+        key = next((key for key, _ in key_nodes(element) if key.value == "name"), None)
         name = parts.get("name")
         if key is None or not isinstance(name, yaml.ScalarNode):
             return
@@ -253,15 +254,8 @@ class _Words:
             return None
 
 
-def _pairs(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Return the keys of a table with their values."""
-    if not isinstance(node, yaml.MappingNode):
-        return []
-    return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
-
-
 def _parts(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    return {key.value: value for key, value in _pairs(node)}
+    return {key.value: value for key, value in key_nodes(node)}
 
 
 def _items(node: yaml.Node | None) -> list[yaml.Node]:

@@ -48,23 +48,23 @@ class _Words:
         self._reading, self._path, self._source, self._scopes = reading, path, source, scopes
 
     def tests(self, tree: yaml.Node | None) -> Iterator[Mention]:
-        for _, test in _pairs(tree):
-            parts = {key.value: value for key, value in _pairs(test)}
+        for _, test in key_nodes(tree):
+            parts = {key.value: value for key, value in key_nodes(test)}
             model = self._model(parts.get("model"))
             if model is None:
                 continue
             yield self._mention(parts["model"], Symbol("model", model))
-            for key, rows in _pairs(parts.get("inputs")):
+            for key, rows in key_nodes(parts.get("inputs")):
                 parent = self._model(key)
                 if parent is not None:
                     yield self._mention(key, Symbol("model", parent))
                     yield from self._columns(rows, Symbol("column", parent))
-            outputs = {key.value: value for key, value in _pairs(parts.get("outputs"))}
+            outputs = {key.value: value for key, value in key_nodes(parts.get("outputs"))}
             yield from self._columns(outputs.get("query"), Symbol("column", model))
-            for column, _ in _pairs(outputs.get("columns")):
+            for column, _ in key_nodes(outputs.get("columns")):
                 yield self._mention(column, Symbol("column", model, column.value.lower()))
             numbers = self._scopes(model)
-            for cte, rows in _pairs(outputs.get("ctes")):
+            for cte, rows in key_nodes(outputs.get("ctes")):
                 number = numbers.get(cte.value.lower())
                 if number is not None:
                     yield self._mention(cte, Symbol("cte", model, cte.value.lower(), number))
@@ -72,30 +72,30 @@ class _Words:
 
     def externals(self, tree: yaml.Node | None) -> Iterator[Mention]:
         for entry in tree.value if isinstance(tree, yaml.SequenceNode) else ():
-            parts = {key.value: value for key, value in _pairs(entry)}
+            parts = {key.value: value for key, value in key_nodes(entry)}
             model = self._model(parts.get("name"))
             if model is None:
                 continue
             yield self._mention(parts["name"], Symbol("model", model), defines=True)
             for part in ("columns", "column_descriptions"):
-                for column, _ in _pairs(parts.get(part)):
+                for column, _ in key_nodes(parts.get(part)):
                     symbol = Symbol("column", model, column.value.lower())
                     yield self._mention(column, symbol, defines=part == "columns")
 
     def _columns(self, rows: yaml.Node | None, of: Symbol) -> Iterator[Mention]:
         """Find the columns in the rows of a test: a list of rows, or a table with other keys."""
         if isinstance(rows, yaml.MappingNode):
-            for key, value in _pairs(rows):
+            for key, value in key_nodes(rows):
                 if key.value == "rows":
                     yield from self._columns(value, of)
                 elif key.value == "columns":
-                    for column, _ in _pairs(value):
+                    for column, _ in key_nodes(value):
                         yield self._mention(column, of._replace(name=column.value.lower()))
                 elif key.value == "query" and isinstance(value, yaml.ScalarNode):
                     yield from self._in_query(value, of)
         elif isinstance(rows, yaml.SequenceNode):
             for row in rows.value:
-                for column, _ in _pairs(row):
+                for column, _ in key_nodes(row):
                     yield self._mention(column, of._replace(name=column.value.lower()))
 
     def _in_query(self, node: yaml.ScalarNode, of: Symbol) -> Iterator[Mention]:
@@ -126,7 +126,7 @@ class _Words:
         return self._source.stretch(place)[0]
 
 
-def _pairs(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+def key_nodes(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     """Return the keys of a table with their values."""
     if not isinstance(node, yaml.MappingNode):
         return []
