@@ -6,8 +6,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field, create_model
+from pydantic import Field, ValidationError, create_model
 
+from vde_dagster.base.texts import suggest
+from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_option_fields
 
 _CONCURRENCY: Any = Field(
@@ -17,10 +19,7 @@ _CONCURRENCY: Any = Field(
     "setting "
     "when empty.",
 )
-_SKIP_TESTS: Any = Field(
-    default=False,
-    description="Publish without running the unit tests of the models that changed.",
-)
+_SKIP_TESTS = "Publish without running the unit tests of the models that changed."
 _ENVIRONMENT = "Environment to update to the project's files; created if it does not exist."
 
 
@@ -32,42 +31,109 @@ def _plan(verb: str) -> Any:
     return Field(default=None, description=description)
 
 
-class _Target(dg.Config):
-    environment: str = Field(default="prod", description=_ENVIRONMENT)
-    create: bool = Field(
-        default=False,
-        description="Create the environment even if its name differs from an existing one by one "
-        "letter.",
-    )
-
-
 def _field(option: Asked) -> Any:
-    least: dict[str, Any] = {"ge": 0} if option.type is int else {}
+    """Return a field without a default, because Dagster shows defaults in unedited forms."""
     if option.type is list:
         return list[str], Field(default_factory=list, description=option.help)
-    if option.type is str:
-        return str | None, Field(default=None, description=option.help)
-    return option.type, Field(default=option.type(), description=option.help, **least)
+    least: dict[str, Any] = {"ge": 0} if option.type is int else {}
+    return option.type | None, Field(default=None, description=option.help, **least)
 
 
 _PLAN_FIELDS = {option.name: option for option in plan_option_fields()}
+_COMMON = ("start", "end", "restate", "select", "skip_backfill", "remove_models")
+_RARE = [name for name, option in _PLAN_FIELDS.items() if name not in _COMMON and not option.of_run]
 if TYPE_CHECKING:
-    _PlanForm = _Target
+
+    class _PlanForm(dg.PermissiveConfig):
+        environment: str
+        create: bool | None
+        advanced: dg.Config
 else:
+    _Advanced = create_model(
+        "_Advanced",
+        __base__=dg.Config,
+        **{name: _field(_PLAN_FIELDS[name]) for name in _RARE},
+    )
+    # Permissive, because stored configurations may have the rare options outside of `advanced`.
     _PlanForm = create_model(
         "_PlanForm",
-        __base__=_Target,
-        **{name: _field(option) for name, option in _PLAN_FIELDS.items() if not option.of_run},
+        __base__=dg.PermissiveConfig,
+        environment=(str, Field(default="prod", description=_ENVIRONMENT)),
+        **{name: _field(_PLAN_FIELDS[name]) for name in _COMMON},
+        create=(
+            bool | None,
+            Field(
+                default=None,
+                description="Create the environment even if its name differs from an existing one "
+                "by one letter.",
+            ),
+        ),
+        advanced=(
+            _Advanced,
+            Field(default_factory=_Advanced, description=f"Rare options: {', '.join(_RARE)}."),
+        ),
     )
+
+_PLACEHOLDERS = {
+    "start": "# first day: 2024-01-31, or 3 days ago",
+    "end": "# last day, included",
+    "restate": ["# models to compute again: schema.model, tag:x"],
+    "select": ["# models to take: +schema.model, tag:x; else all"],
+}
+"""Values of an unedited form. Dagster cannot show comments: a value that begins with `#` is one."""
+
+
+def _is_set(value: Any) -> bool:
+    return not (isinstance(value, str) and value.lstrip().startswith("#"))
 
 
 class PlanConfig(_PlanForm):
     """Options of a new plan."""
 
+    def target(self) -> str:
+        """Return the environment; UsageError if the form still has its placeholder."""
+        if not self.environment.strip() or not _is_set(self.environment):
+            raise UsageError(
+                "the config names no environment", hint="set `environment`, such as dev or prod"
+            )
+        return self.environment
+
     def options(self) -> PlanOptions:
         """Return the plan options that the form sets; raises as `PlanOptions.read` does."""
-        typed = {name: getattr(self, name) for name in _PLAN_FIELDS if hasattr(self, name)}
-        return PlanOptions.read(typed, datetime.now(timezone.utc), "the config's {}".format)
+        typed: dict[str, Any] = {}
+        for name, value in self._values().items():
+            filled = [*filter(_is_set, value)] if isinstance(value, list) else value
+            if _is_set(filled):
+                typed[name] = filled
+        return PlanOptions.read(typed, datetime.now(timezone.utc), _spelled)
+
+    def _values(self) -> dict[str, Any]:
+        """Return the values by option, also of rare options outside of `advanced`."""
+        values = {name: getattr(self, name) for name in _COMMON}
+        values |= {name: getattr(self.advanced, name) for name in _RARE}
+        fields = type(self).model_fields
+        for name, value in (self.model_extra or {}).items():
+            if name not in _RARE:
+                raise UsageError(
+                    f"the config has no field '{name}'", hint=suggest(name, fields, "fields")
+                )
+            if values[name]:
+                raise UsageError(
+                    f"the config has '{name}' twice", hint="keep the one below `advanced`"
+                )
+            try:
+                values[name] = getattr(type(self.advanced)(**{name: value}), name)
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"]
+                raise UsageError(
+                    f"the config's {name} {value!r}: {problem}",
+                    hint=f"correct it, and write it below `advanced`: `advanced: {{{name}: …}}`",
+                ) from None
+        return values
+
+
+def _spelled(name: str) -> str:
+    return f"the config's {'advanced.' if name in _RARE else ''}{name}"
 
 
 class ApplyConfig(dg.Config):
@@ -80,7 +146,7 @@ class ApplyConfig(dg.Config):
         description="Your name for the environment's history, marked as not verified. Ignored "
         "if the run has a `user` tag, and for schedules and sensors.",
     )
-    skip_tests: bool = _SKIP_TESTS
+    skip_tests: bool = Field(default=False, description=_SKIP_TESTS)
 
 
 class AutoApplyConfig(dg.Config):
@@ -104,14 +170,14 @@ class PlanAndApplyConfig(PlanConfig):
     """Options of a new plan and for applying it."""
 
     environment: str = Field(description=_ENVIRONMENT)
-    accept_breaks: bool = Field(
-        default=False,
+    accept_breaks: bool | None = Field(
+        default=None,
         description="Apply the plan even if published columns are removed or change their type, in "
         "production and in environments that the setting `protected` lists.",
     )
 
     concurrency: int | None = _CONCURRENCY
-    skip_tests: bool = _SKIP_TESTS
+    skip_tests: bool | None = Field(default=None, description=_SKIP_TESTS)
 
 
 class FillConfig(dg.Config):
@@ -172,4 +238,26 @@ class DropConfig(dg.Config):
 class JanitorConfig(dg.Config):
     """Options for cleaning up."""
 
-    dry_run: bool = Field(default=False, description="Only report what would be dropped.")
+    dry_run: bool = Field(
+        default=True, description="Only report what would be dropped; the schedule drops it."
+    )
+
+
+def form_schema(config: type[dg.Config]) -> dg.Field:
+    """Return the schema of a form; an unedited form of a plan has placeholders.
+
+    Dagster sorts the fields of a form by their names, and shows those that have a default: a plan's
+    unedited form has its five common fields alone.
+    """
+    schema = config.to_config_schema().as_field()
+    if not issubclass(config, PlanConfig):
+        return schema
+    required = config.model_fields["environment"].is_required()
+    environment = "# name, such as dev; created if it does not exist"
+    first = {"environment": environment if required else "prod"}
+    return dg.Field(
+        schema.config_type,
+        default_value={**first, **_PLACEHOLDERS},
+        is_required=False,
+        description=schema.description,
+    )

@@ -63,5 +63,5 @@ def see_missing_intervals(page: Page, dagster: Dagster) -> None:
 
 def see_the_documented_form(page: Page, dagster: Dagster) -> None:
     page.goto(f"{dagster.url}/locations/vde/jobs/vde_plan_and_apply/playground")
-    expect(page.get_by_text("skip_backfill").first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("# models to compute again").first).to_be_visible(timeout=SECONDS)
     keep(page, "launchpad")

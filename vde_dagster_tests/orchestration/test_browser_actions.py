@@ -188,12 +188,11 @@ def create_a_development_environment(shop: Shop) -> str:
     shop.folder.edit("models/marts/running.sql", "revenue / orders", "2 * revenue / orders")
     (waiting,) = wait_for(lambda: set(shop.dagster.plans()) - known, "the plan for production")
     open_launchpad(page, shop.dagster, "vde_plan_and_apply")
-    scaffold(page)
-    retype(page, "environment: ''", "environment: dev")
-    add_below(page, "environment: dev", "start: 2024-01-01")
+    retype(page, "environment: '#", "environment: dev")
+    retype(page, "start: '#", "start: 2024-01-01")
     described = page.get_by_text("Only intervals up to this date, the day included")
     expect(described).to_be_visible(timeout=SECONDS)
-    add_below(page, "start: 2024-01-01", "end: 2024-01-02")
+    retype(page, "end: '#", "end: 2024-01-02")
     launch_run(page, shop.dagster, name="new-environment")
     dev = shop.published("dev")
     assert dev.version == 1
@@ -269,7 +268,7 @@ def mistype_a_date_and_correct_it(shop: Shop) -> str:
     """Plan for production in two attempts, and return the plan."""
     page, known = shop.page, set(shop.dagster.plans())
     open_launchpad(page, shop.dagster, "vde_new_plan")
-    add_below(page, "environment: prod", "start: 2024-13-01")
+    retype(page, "start: '#", "start: 2024-13-01")
     page.get_by_role("button", name="Launch Run").click()
     run_of(page)
     for told in ("the config's start '2024-13-01' is not a time", "write a date or an instant"):
@@ -326,6 +325,7 @@ def drop_the_development_environment(shop: Shop) -> None:
     retype(page, "environment: ''", "environment: dev")
     launch_run(page, shop.dagster, name="drop")
     open_launchpad(page, shop.dagster, "vde_janitor")
+    retype(page, "dry_run: true", "dry_run: false")
     launch_run(page, shop.dagster, name="janitor")
     open_partitions(page, shop.dagster, "vde/environment", "Materialized (1)")
     keep(page, "environments-left")

@@ -56,19 +56,10 @@ def test_every_job_is_there_with_a_described_form(days: ProjectFolder) -> None:
 
 def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectFolder) -> None:
     definitions = vde_definitions(days.root)
-    plan = {
-        "environment",
-        "create",
-        "start",
-        "end",
-        "select",
-        "skip_backfill",
-        "restate",
-        "no_gaps",
-    }
-    plan |= {"execution_time", "ignore_cron", "min_intervals", "empty_backfill", "backfill"}
-    plan |= {"forward_only", "effective_from", "allow_destructive", "allow_additive"}
-    plan |= {"remove_models"}
+    plan = {"environment", "create", "start", "end", "select", "restate", "skip_backfill"}
+    rare = {"execution_time", "ignore_cron", "min_intervals", "empty_backfill", "backfill"}
+    rare |= {"no_gaps", "forward_only", "effective_from", "allow_destructive", "allow_additive"}
+    plan |= {"remove_models", *(f"advanced.{name}" for name in rare)}
     applying = {"concurrency", "skip_tests"}
     forms = {
         "vde_plan_job": set(),

@@ -9,6 +9,7 @@ import dagster as dg
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.projects import ProjectFolder
 
 NOW = datetime(2024, 2, 1, tzinfo=timezone.utc)
@@ -33,6 +34,16 @@ def test_without_settings_production_has_an_hourly_schedule_that_is_off(
     assert isinstance(hourly, dg.ScheduleDefinition)
     assert (hourly.cron_schedule, hourly.execution_timezone) == ("0 * * * *", "UTC")
     assert hourly.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_the_schedule_cleans_up_and_an_unedited_form_only_reports(built: ProjectFolder) -> None:
+    schedule = vde_definitions(built.root).resolve_schedule_def("vde_janitor")
+    (asked,) = schedule.evaluate_tick(dg.build_schedule_context()).run_requests or ()
+    assert asked.run_config == {"ops": {"janitor": {"config": {"dry_run": False}}}}
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = run_job(built, instance, "vde_janitor")
+        (output,) = (e for e in done.events_for_node("janitor") if e.is_successful_output)
+        assert output.step_output_data.metadata["vde/dry_run"].value is True
 
 
 def test_schedules_that_the_settings_name_are_on(built: ProjectFolder) -> None:

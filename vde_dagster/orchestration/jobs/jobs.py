@@ -25,6 +25,7 @@ from vde_dagster.orchestration.config import (
     PlanConfig,
     RollbackConfig,
     RunConfig,
+    form_schema,
 )
 from vde_dagster.orchestration.dagster_private import job_assets
 from vde_dagster.orchestration.events.applying import Launcher, Work
@@ -98,7 +99,7 @@ def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str
         @dg.op(
             name=names.named(body.__name__),
             description=body.__doc__,
-            config_schema=config.to_fields_dict(),
+            config_schema=form_schema(config),
             required_resource_keys={names.resource},
         )
         @guarded_step
@@ -162,14 +163,14 @@ def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body
 
 
 def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
-    options = config.options()
-    meant = None if config.create else likely_meant(workspace.store, config.environment)
+    target, options = config.target(), config.options()
+    meant = None if config.create else likely_meant(workspace.store, target)
     if meant is not None:
         raise UsageError(
-            f"environment '{config.environment}' does not exist; did you mean '{meant}'?",
+            f"environment '{target}' does not exist; did you mean '{meant}'?",
             hint="to create an environment with this name, set `create: true` in the config",
         )
-    return workspace.plan(config.environment, options, author=current_user())
+    return workspace.plan(target, options, author=current_user())
 
 
 def _show(work: Work, plan: Plan) -> Iterator[Any]:
@@ -223,7 +224,9 @@ def plan_and_apply(work: Work, config: PlanAndApplyConfig) -> Iterator[Any]:
             f"{names.apply_key.to_user_string()}; or launch this job again with "
             "`accept_breaks: true`",
         )
-    yield from _apply(work, made, concurrency=config.concurrency, skip_tests=config.skip_tests)
+    yield from _apply(
+        work, made, concurrency=config.concurrency, skip_tests=bool(config.skip_tests)
+    )
 
 
 @_job(
@@ -303,7 +306,7 @@ def freeze(work: Work, config: FreezeConfig) -> Iterator[Any]:
 @_job(
     "vde_janitor",
     JanitorConfig,
-    "Clean up expired environments and unreferenced tables.",
+    "Clean up expired environments and unreferenced tables; without `dry_run: false` only report.",
 )
 def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     """Drop data that no kept version of any environment uses."""
@@ -373,6 +376,7 @@ def schedules(
             name=names.named("vde_janitor"),
             description="Drops expired environments and unreferenced tables.",
             job=jobs["vde_janitor"],
+            run_config={"ops": {names.named("janitor"): {"config": {"dry_run": False}}}},
             cron_schedule=settings.dagster.janitor_cron,
             execution_timezone=settings.dagster.schedule_tz,
             default_status=dg.DefaultScheduleStatus.RUNNING,
