@@ -412,7 +412,7 @@ def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
     with Workspace.open(shop.root) as workspace:
         workspace.plan("prod")
         made = workspace.plan("prod", author="anna")
-    assert re.fullmatch(r"prod-\d\d[A-Z][a-z]{2}-\d{4}-top-[0-9a-f]{10}", made.id)
+    assert re.fullmatch(r"prod-\d\d[A-Z][a-z]{2}-top-[0-9a-z]{6}", made.id)
     for key in (SHORT.apply_key, SHORT.plan_key):
         (line,) = listed(key).splitlines()
         assert line.startswith("- **prod: `marts.top` changed**")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import uuid
+import secrets
+import string
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -201,20 +202,25 @@ def _check_operators(
         raise ProjectError.combine(mistakes)
 
 
-MAX_ID = 64
-"""Maximum length of a plan's id in the state."""
+MAX_ID = 24
+"""Maximum length of a plan's id, which Dagster's lists of partitions show completely."""
+_RANDOM_LENGTH = 6
+_DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Name a plan by its environment, creation time (UTC), change, and a random part.
+    """Name a plan by its environment, creation day (UTC), change, and a random part.
 
-    It is also used in names of branches and files, so it has only letters, digits, `-` and `_`.
+    The environment's name and the change are cut to fit. The id is also used in names of branches
+    and files, so it has only letters, digits, `-` and `_`.
     """
-    head, tail = plan.environment, uuid.uuid4().hex[:10]
-    when = f"{plan.created_at:%d%b-%H%M}"
-    room = MAX_ID - len(f"{head}-{when}--{tail}")
-    word = re.sub(r"\W+", "_", change, flags=re.ASCII).strip("_")[: max(room, 0)].rstrip("_")
-    return "-".join(part for part in (head, when, word, tail) if part)[-MAX_ID:]
+    tail = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
+    when = f"{plan.created_at:%d%b}"
+    room = MAX_ID - len(f"-{when}-{tail}")
+    head = plan.environment[:room].rstrip("-_")
+    word = re.sub(r"\W+", "_", change, flags=re.ASCII).strip("_")
+    word = word[: max(room - len(f"{head}-"), 0)].rstrip("_")
+    return "-".join(part for part in (head, when, word, tail) if part)
 
 
 def change_in_a_word(plan: Plan, state: WarehouseState) -> str:

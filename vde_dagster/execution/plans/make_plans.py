@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from vde_dagster.execution.apply.plan_tests import PlanTests
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.plans.build_plans import PlanBuilder
 from vde_dagster.execution.plans.due_work import find_changeable_environment, with_outdated
-from vde_dagster.execution.plans.finish_plan import require_engine_for
+from vde_dagster.execution.plans.finish_plan import readable_id, require_engine_for
 from vde_dagster.execution.plans.gates import Gates
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -177,7 +176,7 @@ class Plans:
                 plan = replace(plan, kind=PlanKind.RESTATEMENT)
         else:
             plan = fill_chosen(plan, name, intervals)
-        plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
+        plan = replace(plan, id=readable_id(plan, "fill"))
         plan = with_batches(handles, plan)
         return self._store(plan, save=True)
 
