@@ -1,7 +1,7 @@
 """Every private name of Dagster that this package uses, so that a new release touches one file.
 
 Dagster exports none of them. Imports that `import dagster` does not pay for are in functions. The
-test `test_private_names.py` lists who may import `dagster._…`: this module alone.
+test `test_private_names.py` checks that only this module imports `dagster._…`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def location_origins(workspace_file: str) -> list[CodeLocationOrigin]:
 
 
 def run_arguments(run: dg.DagsterRun, instance: dg.DagsterInstance) -> list[str]:
-    """Return the command line by which Dagster starts the process of a run.
+    """Return the command line that starts the process of a run in Dagster.
 
     Raises:
         ValueError: The run has no code location.

@@ -7,7 +7,9 @@ ticks of the sensor request a reload if the hash differs.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -26,13 +28,33 @@ Log = logging.Logger | dg.DagsterLogManager
 
 
 def refresh_after(context: Any, workspace: Workspace) -> None:
-    """Reload the location of a step's run if it shows an old state.
+    """Reload the location of a step's run if it shows an old state, while the run continues.
 
-    A run without a location, such as that of `make run`, has no page to reload.
+    A reload can take seconds. The run's process waits for it after the run has ended. A run without
+    a location, such as that of `make run`, has no page to reload.
     """
     origin = context.run.remote_job_origin
-    if origin is not None:
-        refresh(context.instance, context.log, origin.location_name, workspace)
+    if origin is None:
+        return
+    place = context.instance.get_ref(), origin.location_name, workspace.root
+    threading.Thread(target=_refresh_alone, args=place, name="vde-reload").start()
+
+
+_RELOAD = threading.Lock()
+
+
+def _refresh_alone(reference: Any, location: str, root: Path) -> None:
+    """Reload a location with an instance and a workspace of its own, one reload at a time."""
+    log = logging.getLogger(__name__)
+    try:
+        with (
+            _RELOAD,
+            dg.DagsterInstance.from_ref(reference) as instance,
+            Workspace.open(root) as workspace,
+        ):
+            refresh(instance, log, location, workspace)
+    except Exception:  # the next tick of the sensor reloads the location, and reports why it fails
+        log.exception("the code location %s was not reloaded", location)
 
 
 def refresh(

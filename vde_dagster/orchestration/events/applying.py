@@ -9,6 +9,7 @@ because PySpark replaces the SIGINT handler of a process that starts it from the
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -193,7 +194,7 @@ class Work:
                 self.workspace.cancel(plan_id)
 
         try:
-            for event in stream_events(work, cancel, result):
+            for at, event in stream_events(work, cancel, result):
                 for watcher in list(_WATCHERS):
                     watcher(event)
                 if isinstance(event, ApplyStarted):
@@ -205,7 +206,7 @@ class Work:
                 elif isinstance(event, Published):
                     name = event.environment.name
                     self.projector.preview = view_preview(self.workspace, self.context.log, name)
-                log_event(self.context.log, event)
+                log_event(TimedLog(self.context.log, at), event)
                 if isinstance(event, RECORDED):
                     yield from self.new_events()
         except VdeError:
@@ -215,7 +216,39 @@ class Work:
         return result.result()
 
 
-def log_event(log: dg.DagsterLogManager, event: Event) -> None:
+@dataclass(frozen=True, slots=True)
+class TimedLog:
+    """Log of a run whose lines have the time of their event, even if they are written later.
+
+    The main thread writes them between Dagster's events, whose rows may have to be read first.
+
+    Args:
+        at: Seconds since 1970.
+    """
+
+    log: dg.DagsterLogManager
+    at: float
+
+    def info(self, text: str) -> None:
+        """Log a line."""
+        self._write(logging.INFO, text)
+
+    def warning(self, text: str) -> None:
+        """Log a warning."""
+        self._write(logging.WARNING, text)
+
+    def error(self, text: str) -> None:
+        """Log an error."""
+        self._write(logging.ERROR, text)
+
+    def _write(self, level: int, text: str) -> None:
+        if self.log.isEnabledFor(level):
+            record = self.log.makeRecord(self.log.name, level, __file__, 0, text, (), None)
+            record.created = self.at
+            self.log.handle(record)
+
+
+def log_event(log: TimedLog, event: Event) -> None:
     """Log an event of an apply in a run's log."""
     match event:
         case ApplyStarted(plan=plan):
@@ -271,19 +304,21 @@ STOP_SECONDS = 120.0
 
 def stream_events(
     work: Callable[[Callable[[Event], None]], T], cancel: Callable[[], None], result: Future[T]
-) -> Iterator[Event]:
+) -> Iterator[tuple[float, Event]]:
     """Run work in a thread; yield its events in the calling thread, and raise its error there.
+
+    Each event comes with its time, in seconds since 1970.
 
     Args:
         work: Called in a thread with a function that takes events.
         cancel: Called in this thread after an interrupt, repeatedly until the work has ended.
         result: Receives the return value of `work`.
     """
-    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    events: queue.SimpleQueue[tuple[float, Event] | None] = queue.SimpleQueue()
 
     def run() -> None:
         try:
-            result.set_result(work(events.put))
+            result.set_result(work(lambda event: events.put((time.time(), event))))
         except BaseException as error:
             result.set_exception(error)
         finally:
@@ -295,13 +330,13 @@ def stream_events(
     try:
         while not finished:
             try:
-                event = events.get(timeout=POLL_SECONDS)
+                found = events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 continue
-            if event is None:
+            if found is None:
                 finished = True
             else:
-                yield event
+                yield found
     finally:
         if not finished:
             # The work may not have begun yet, so `cancel` is called repeatedly.

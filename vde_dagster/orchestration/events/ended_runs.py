@@ -29,7 +29,7 @@ _ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 @dataclass
 class EndedRuns:
-    """Failed and canceled runs of the last hour, each of which is examined once.
+    """Failed and canceled runs of the last hour; each run is examined once.
 
     The ids of examined runs are a cursor in Dagster's database. Times would miss a run that another
     process marks as failed late.

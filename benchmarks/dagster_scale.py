@@ -1,0 +1,199 @@
+"""A code location of 5,000 models in 20 environments: its load, idle ticks and pages.
+
+    python -m benchmarks.dagster_scale [--models 5000] [--environments 20] [--plans 50]
+
+Goals: 5 s to load the location, 2 s for an idle tick of each sensor, 10 s for a tick with work, and
+2 s for each query of the control assets' pages. Half of the models are daily since 2023, so they
+have more than 1,000 partitions. Every environment but production has its own version of one model
+in a hundred. The state is written directly, without Spark: the tables have no files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from unittest.mock import patch
+
+import dagster as dg
+
+from benchmarks.dagster_load import LOAD, run, write_project
+from benchmarks.large_state import Built, bulk_versions
+from vde_dagster.base.hashing import digest
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.consumer import OutboxCursor, forward_outbox
+from vde_dagster.orchestration.events.plans import page_events
+from vde_dagster.orchestration.events.provenance import ProjectionContext
+from vde_dagster.orchestration.events.records import Reporter, run_origin
+from vde_dagster.orchestration.events.sync import _version
+from vde_dagster.orchestration.jobs.sensors import evaluate
+from vde_dagster.orchestration.location_refresh import refresh
+from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.planning.intervals.interval import Interval
+from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.project.loading.loader import project_hash
+from vde_dagster.semantics.versions.version import SemanticVersion
+from vde_dagster.state.fills.fills import FillRecord
+
+LOADED, IDLE, TICK, PAGE = 5.0, 2.0, 10.0, 2.0
+LOG = logging.getLogger("vde")
+SINCE = datetime(2023, 1, 1, tzinfo=timezone.utc)
+NOW = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def show(name: str, seconds: float, goal: float) -> None:
+    """Print a figure with its goal."""
+    print(f"{name:44} {seconds:7.2f} s, goal {goal:.0f} s", end=" ")
+    print("met" if seconds <= goal else "MISSED", flush=True)
+
+
+def best(work: Callable[[], object], times: int = 3) -> float:
+    """Return the least seconds of several calls."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def edited(snapshot: Snapshot, version: int) -> Snapshot:
+    """Return another version of a model."""
+    rows = digest("rows", snapshot.id, str(version))
+    hashes = {column.name: digest(rows, column.name) for column in snapshot.columns}
+    return identified(
+        replace(
+            snapshot,
+            id="",
+            version=SemanticVersion(rows, hashes),
+            fill_version=digest("fill", rows),
+            columns=tuple(c._replace(version=hashes[c.name]) for c in snapshot.columns),
+        )
+    )
+
+
+def build(workspace: Workspace, snapshots: list[Snapshot]) -> list[Built]:
+    """Store snapshots with filled tables."""
+    store, made = workspace.store, []
+    for snapshot in snapshots:
+        table_id = uuid.uuid4().hex
+        columns = tuple(PhysicalColumn(c.name, c.version, c.type) for c in snapshot.columns)
+        ref = TableRef("vde_physical", f"{snapshot.name.name}_{table_id[:8]}")
+        made.append(PhysicalTable(table_id, ref, snapshot.fill_version, columns, snapshot.id))
+    with store.database.transaction() as connection:
+        store.snapshots.save(snapshots, connection)
+        for table in made:
+            store.tables.ensure(table, connection)
+    built = []
+    for snapshot, table in zip(snapshots, made, strict=True):
+        types = [(column.name, column.type or "INT") for column in table.columns]
+        created = store.tables.mark_created(table, types)
+        filled = Interval(SINCE, NOW)
+        store.fills.record(FillRecord(table.id, filled, "plan"))
+        built.append(Built(snapshot, created, (1, 2)))
+    return built
+
+
+def make_state(root: Path, environments: int, plans: int) -> None:
+    """Write the environments' versions and plans that await approval."""
+    with Workspace.open(root) as workspace:
+        snapshots = list(workspace.snapshots().values())
+        first = build(workspace, snapshots)
+        bulk_versions(workspace, "prod", first, [], 5, 0)
+        for number in range(1, environments):
+            own = [edited(one, number) for one in snapshots[number :: 100]]
+            versions = build(workspace, own)
+            bulk_versions(workspace, f"dev_{number:02d}", first, versions, 5, 0)
+
+
+@contextmanager
+def filled_instance(root: Path, home: Path) -> Iterator[tuple[dg.DagsterInstance, OutboxCursor]]:
+    """Open an instance with the pages of all environments, up to date with the state."""
+    os.environ["DAGSTER_HOME"] = str(home)
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        with Workspace.open(root) as workspace:
+            catalog = load_catalog(workspace, VdeTranslator(root))
+            context = ProjectionContext(workspace, instance, catalog, LOG)
+            reporter, store = Reporter(workspace, instance), workspace.store
+            for name in catalog.live.environments:
+                for projected in _version(context, name, 5):
+                    reporter.report(projected)
+            known = store.outbox.number()
+            store.outbox.set_left(run_origin(instance, ""), 0)
+            refresh(instance, LOG, "vde", workspace)
+        yield instance, OutboxCursor(known.store, known.newest)
+
+
+def measure_ticks(root: Path, instance: dg.DagsterInstance, cursor: OutboxCursor) -> None:
+    """Print the idle ticks, then ticks of a first comparison."""
+    looks, files = VdeTranslator(root), project_hash(root)
+    show("vde_code_changes, idle", best(lambda: evaluate(root, files, instance)), IDLE)
+
+    def reload() -> None:
+        with Workspace.open(root) as workspace:
+            refresh(instance, LOG, "vde", workspace)
+
+    with patch("vde_dagster.orchestration.location_refresh.reload_location", lambda _: None):
+        show("reload check of each tick", best(reload), IDLE)
+    news = lambda: forward_outbox(root, instance, str(cursor), looks, LOG)  # noqa: E731
+    show("vde_state_news, idle", best(news), IDLE)
+    definitions = vde_definitions(root)
+    for sensor in definitions.sensors or ():
+        if sensor.name in ("vde_code_changes", "vde_state_news"):
+            continue
+        position = None
+        for _ in range(3):
+            with dg.build_sensor_context(instance=instance, cursor=position) as context:
+                began = time.perf_counter()
+                position = sensor.evaluate_tick(context).cursor or position
+        show(f"{sensor.name}, idle", time.perf_counter() - began, IDLE)
+    position, longest = None, 0.0
+    for _ in range(3):
+        began = time.perf_counter()
+        position = forward_outbox(root, instance, position, looks, LOG, budget_seconds=9.0)
+        longest = max(longest, time.perf_counter() - began)
+    show("vde_state_news, longest of 3 first ticks", longest, TICK)
+    print(f"{'':44} position {position}")
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=5000)
+    parser.add_argument("--environments", type=int, default=20)
+    parser.add_argument("--plans", type=int, default=50)
+    parser.add_argument("--keep", type=Path, help="an empty folder for the project, or a made one")
+    given = parser.parse_args()
+    LOG.setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as folder:
+        root = given.keep or Path(folder) / "project"
+        if not (root / "models").exists():
+            write_project(root, given.models)
+            began = time.perf_counter()
+            make_state(root, given.environments, given.plans)
+            print(f"state built in {time.perf_counter() - began:.1f} s", flush=True)
+        time.sleep(2.5)
+        run(LOAD, root)
+        figures = min((run(LOAD, root) for _ in range(3)), key=lambda found: found[1])
+        show(f"location load, {int(figures[2])} assets", figures[1], LOADED)
+        home = Path(folder) / "home"
+        home.mkdir()
+        with filled_instance(root, home) as (instance, cursor):
+            measure_ticks(root, instance, cursor)
+
+
+if __name__ == "__main__":
+    main()
