@@ -1,6 +1,6 @@
 """A code location of 5,000 models in 20 environments: its load, idle ticks and pages.
 
-    python -m benchmarks.dagster_scale [--models 5000] [--environments 20] [--plans 50]
+    python -m benchmarks.dagster_scale [--models 5000] [--environments 20]
 
 Goals: 5 s to load the location, 2 s for an idle tick of each sensor, 10 s for a tick with work, and
 2 s for each query of the control assets' pages. Half of the models are daily since 2023, so they
@@ -13,29 +13,29 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import dagster as dg
+import pytest
 
 from benchmarks.dagster_load import LOAD, run, write_project
 from benchmarks.large_state import Built, bulk_versions
 from vde_dagster.base.hashing import digest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.consumer import OutboxCursor, forward_outbox
-from vde_dagster.orchestration.events.plans import page_events
+from vde_dagster.orchestration.events.consumer import TICK_SECONDS, OutboxCursor, forward_outbox
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter, run_origin
-from vde_dagster.orchestration.events.sync import _version
+from vde_dagster.orchestration.events.sync import version_events
 from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.catalog import load_catalog
@@ -47,8 +47,10 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Tab
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster_tests.orchestration.graphql import open_location
 
 LOADED, IDLE, TICK, PAGE = 5.0, 2.0, 10.0, 2.0
+BUDGET = TICK_SECONDS - 1.0
 LOG = logging.getLogger("vde")
 SINCE = datetime(2023, 1, 1, tzinfo=timezone.utc)
 NOW = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -107,14 +109,14 @@ def build(workspace: Workspace, snapshots: list[Snapshot]) -> list[Built]:
     return built
 
 
-def make_state(root: Path, environments: int, plans: int) -> None:
-    """Write the environments' versions and plans that await approval."""
+def make_state(root: Path, environments: int) -> None:
+    """Write the environments' versions."""
     with Workspace.open(root) as workspace:
         snapshots = list(workspace.snapshots().values())
         first = build(workspace, snapshots)
         bulk_versions(workspace, "prod", first, [], 5, 0)
         for number in range(1, environments):
-            own = [edited(one, number) for one in snapshots[number :: 100]]
+            own = [edited(one, number) for one in snapshots[number::100]]
             versions = build(workspace, own)
             bulk_versions(workspace, f"dev_{number:02d}", first, versions, 5, 0)
 
@@ -129,7 +131,7 @@ def filled_instance(root: Path, home: Path) -> Iterator[tuple[dg.DagsterInstance
             context = ProjectionContext(workspace, instance, catalog, LOG)
             reporter, store = Reporter(workspace, instance), workspace.store
             for name in catalog.live.environments:
-                for projected in _version(context, name, 5):
+                for projected in version_events(context, name, 5):
                     reporter.report(projected)
             known = store.outbox.number()
             store.outbox.set_left(run_origin(instance, ""), 0)
@@ -150,6 +152,13 @@ def measure_ticks(root: Path, instance: dg.DagsterInstance, cursor: OutboxCursor
         show("reload check of each tick", best(reload), IDLE)
     news = lambda: forward_outbox(root, instance, str(cursor), looks, LOG)  # noqa: E731
     show("vde_state_news, idle", best(news), IDLE)
+    edited_file, cursor_then = root / "models" / "t1.sql", project_hash(root)
+    text = edited_file.read_text()
+    edited_file.write_text(text.replace("amount + 1 ", "amount + 11 "))
+    began = time.perf_counter()
+    evaluate(root, cursor_then, instance)
+    show("vde_code_changes, one edited model", time.perf_counter() - began, TICK)
+    edited_file.write_text(text)
     definitions = vde_definitions(root)
     for sensor in definitions.sensors or ():
         if sensor.name in ("vde_code_changes", "vde_state_news"):
@@ -160,13 +169,62 @@ def measure_ticks(root: Path, instance: dg.DagsterInstance, cursor: OutboxCursor
                 began = time.perf_counter()
                 position = sensor.evaluate_tick(context).cursor or position
         show(f"{sensor.name}, idle", time.perf_counter() - began, IDLE)
-    position, longest = None, 0.0
+    place, longest = None, 0.0
     for _ in range(3):
         began = time.perf_counter()
-        position = forward_outbox(root, instance, position, looks, LOG, budget_seconds=9.0)
+        place = str(forward_outbox(root, instance, place, looks, LOG, budget_seconds=BUDGET))
         longest = max(longest, time.perf_counter() - began)
     show("vde_state_news, longest of 3 first ticks", longest, TICK)
-    print(f"{'':44} position {position}")
+    print(f"{'':44} position {place}")
+
+
+DEFINITION = """
+query Definition($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
+  id groupName description opNames jobNames kinds isMaterializable isObservable isPartitioned
+  owners { ... on UserAssetOwner { email } ... on TeamAssetOwner { team } } tags { key value }
+  repository { name location { name } } dependencyKeys { path } dependedByKeys { path }
+  partitionDefinition { description dimensionTypes { type name } } backfillPolicy { description }
+  metadataEntries { label ... on MarkdownMetadataEntry { mdStr } }
+  assetChecksOrError { ... on AssetChecks { checks { name description } } }
+  requiredResources { resourceKey } staleStatus staleCauses { reason }
+} } }
+"""
+PARTITIONS = """
+query Partitions($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
+  partitionKeysByDimension { name partitionKeys }
+  partitionStats { numMaterialized numPartitions numFailed }
+  assetPartitionStatuses { ... on DefaultPartitionStatuses {
+    materializedPartitions failedPartitions unmaterializedPartitions } }
+} } }
+"""
+EVENTS = """
+query Events($key: AssetKeyInput!) { assetOrError(assetKey: $key) { ... on Asset {
+  assetMaterializations(limit: 100) { partition timestamp metadataEntries { label
+    ... on MarkdownMetadataEntry { mdStr } ... on JsonMetadataEntry { jsonString } } }
+  assetObservations(limit: 100) { partition timestamp }
+} } }
+"""
+LATEST = """
+query Latest($key: AssetKeyInput!) {
+  assetsLatestInfo(assetKeys: [$key]) { id latestRun { id } latestMaterialization { timestamp } }
+  assetNodes(assetKeys: [$key], loadMaterializations: true) { id
+    partitionStats { numMaterialized numPartitions numFailed }
+    assetMaterializations(limit: 1) { timestamp runId } }
+}
+"""
+
+
+def measure_pages(root: Path, instance: dg.DagsterInstance) -> None:
+    """Print the queries of the pages of control assets; the first one after a reload alone."""
+    with pytest.MonkeyPatch.context() as patched, open_location(root, instance, patched) as there:
+        began = time.perf_counter()
+        there.ask(DEFINITION, key={"path": ["vde", "plan"]})
+        show("first page after a load of the location", time.perf_counter() - began, PAGE)
+        for asset in ("plan", "apply", "environment"):
+            key = {"path": ["vde", asset]}
+            for name in ("DEFINITION", "PARTITIONS", "EVENTS", "LATEST"):
+                page = partial(there.ask, globals()[name], key=key)
+                show(f"vde/{asset}, query {name.lower()}", best(page), PAGE)
 
 
 def main() -> None:
@@ -174,7 +232,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=5000)
     parser.add_argument("--environments", type=int, default=20)
-    parser.add_argument("--plans", type=int, default=50)
     parser.add_argument("--keep", type=Path, help="an empty folder for the project, or a made one")
     given = parser.parse_args()
     LOG.setLevel(logging.CRITICAL)
@@ -183,7 +240,7 @@ def main() -> None:
         if not (root / "models").exists():
             write_project(root, given.models)
             began = time.perf_counter()
-            make_state(root, given.environments, given.plans)
+            make_state(root, given.environments)
             print(f"state built in {time.perf_counter() - began:.1f} s", flush=True)
         time.sleep(2.5)
         run(LOAD, root)
@@ -192,6 +249,7 @@ def main() -> None:
         home = Path(folder) / "home"
         home.mkdir()
         with filled_instance(root, home) as (instance, cursor):
+            measure_pages(root, instance)
             measure_ticks(root, instance, cursor)
 
 

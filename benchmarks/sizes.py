@@ -33,6 +33,7 @@ SIZES = {
     "dagster_load": Size("--models 50"),
     "dagster_names": Size("--projects 10"),
     "dagster_recording": Size("--partitions 400"),
+    "dagster_scale": Size("--models 100 --environments 3"),
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),
     "dbt_histories": Size(needs="--dbt PYTHON, an environment with dbt-duckdb or dbt-spark"),

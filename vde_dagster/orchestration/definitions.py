@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.collection import collection_paused, keep_forever
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.secrets import mask_logs
 from vde_dagster.execution.workspace import Workspace
@@ -75,7 +76,27 @@ def vde_definitions(
         ProjectError: The project's settings are invalid. Errors in model files do not raise.
     """
     mask_logs()
-    root = Path(project_root).resolve()
+    with collection_paused():
+        found = _definitions(
+            Path(project_root).resolve(), translator, assets, spark, notify, executor
+        )
+        if len(list(found.assets or ())) > _LARGE:
+            keep_forever()  # Dagster now builds its repository from the same number of objects.
+    return found
+
+
+_LARGE = 1000
+"""Number of assets of a location that are excluded from garbage collection."""
+
+
+def _definitions(
+    root: Path,
+    translator: VdeTranslator | None,
+    assets: Sequence[Any],
+    spark: PySparkResource | LazyPySparkResource | None,
+    notify: Callable[[Notification], None] | None,
+    executor: dg.ExecutorDefinition | None,
+) -> dg.Definitions:
     with Workspace.open(root) as workspace:
         settings = workspace.settings
         looks = translator or VdeTranslator(root, settings.catalog)

@@ -114,6 +114,8 @@ def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tupl
 
 def diff_lines(before: str, after: str) -> list[str]:
     """Return the lines of a unified diff of two texts without its file names."""
+    if before == after:
+        return []
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT)
     return list(lines)[2:]
 

@@ -408,7 +408,7 @@ def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twi
     outside.store.outbox.number()
     begin = OutboxCursor(start.store, start.newest)
     catalog, looks = load(outside), VdeTranslator(folder.root)
-    monkeypatch.setattr(consumer, "load_catalog", lambda *_: catalog)
+    monkeypatch.setattr(consumer, "recent_catalog", lambda *_: catalog)
 
     def tell(instance: dg.DagsterInstance, fault: Fault | None = None) -> list[str]:
         injector = FaultInjector(fault or Fault(), in_process=True)
@@ -468,7 +468,7 @@ def test_a_tick_without_news_asks_a_few_questions_and_loads_no_project(
     def never(*_: object) -> None:
         raise AssertionError("the project was loaded")
 
-    monkeypatch.setattr(consumer, "load_catalog", never)
+    monkeypatch.setattr(consumer, "recent_catalog", never)
     asked: list[str] = []
     opened = Workspace.open
 

@@ -222,7 +222,7 @@ def test_a_tick_that_dies_between_taking_away_and_showing_is_finished_by_the_nex
     outside.environments.rollback("prod", 1)
     outside.store.outbox.number()
     catalog, looks = load_catalog(folder), VdeTranslator(folder.root)
-    monkeypatch.setattr(consumer, "load_catalog", lambda *_: catalog)
+    monkeypatch.setattr(consumer, "recent_catalog", lambda *_: catalog)
 
     def tell(instance: dg.DagsterInstance, since: int, fault: Fault | None = None) -> list[str]:
         injector = FaultInjector(fault or Fault(), in_process=True)

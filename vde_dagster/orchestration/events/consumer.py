@@ -28,7 +28,7 @@ from vde_dagster.orchestration.events.projector import Projector, projection_gro
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Origins, Reporter, run_origin, working_runs
 from vde_dagster.orchestration.events.sync import sync
-from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.state import StateStore
@@ -107,7 +107,7 @@ class OutboxForwarder:
     @cached_property
     def projector(self) -> Projector:
         """Projector of records to events; it loads the project."""
-        catalog = load_catalog(self.workspace, self.translator)
+        catalog = recent_catalog(self.workspace, self.translator)
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 
     def forward_since(self, cursor: OutboxCursor) -> OutboxCursor:

@@ -16,7 +16,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import Reporter
-from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
 
@@ -58,7 +58,7 @@ class EndedRuns:
         runs = self.unexamined
         checks = abandoned_checks(self.instance, runs)
         if checks:
-            catalog = load_catalog(self.workspace, translator)
+            catalog = recent_catalog(self.workspace, translator)
             restore_checks(ProjectionContext(self.workspace, self.instance, catalog, log), checks)
         self._examined = {*self._examined, *runs} & set(self._ended)
         self._cursors.set_cursor_values({self._key: json.dumps(sorted(self._examined))})

@@ -8,7 +8,8 @@ these tags or none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,13 +64,20 @@ class ProjectionContext:
 
     def combination(self, environment: Environment) -> Combination:
         """Return the definitions and tables of an environment's version, read once."""
-        key = environment.name, environment.publication_id
-        if key not in self._combinations:
-            entries, store = environment.entries, self.store
-            snapshots = store.snapshots.load(sorted({e.snapshot_id for e in entries.values()}))
-            tables = store.tables.load(sorted(environment.tables))
-            self._combinations[key] = Combination.from_entries(entries, snapshots, tables)
-        return self._combinations[key]
+        if (environment.name, environment.publication_id) not in self._combinations:
+            self.read_combinations([environment])
+        return self._combinations[environment.name, environment.publication_id]
+
+    def read_combinations(self, environments: Collection[Environment]) -> None:
+        """Read the definitions and tables of several environments together."""
+        known = self.catalog.live.stored
+        ids = {entry.snapshot_id for one in environments for entry in one.entries.values()}
+        # Definitions never change, tables do.
+        snapshots = ChainMap(self.store.snapshots.load(sorted(ids - known.keys())), {**known})
+        tables = self.store.tables.load(sorted({id_ for one in environments for id_ in one.tables}))
+        for one in environments:
+            found = Combination.from_entries(one.entries, snapshots, tables)
+            self._combinations[one.name, one.publication_id] = found
 
     def read_again(self) -> ProjectionContext:
         """Return the same context with a newly loaded catalog."""

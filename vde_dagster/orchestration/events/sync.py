@@ -43,7 +43,7 @@ from vde_dagster.orchestration.events.records import (
     busy_plans,
     run_origin,
 )
-from vde_dagster.orchestration.models.catalog import load_catalog
+from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import Recording, filled_counts, recording_text
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG
@@ -198,8 +198,9 @@ def sync(
     """
     until = time.monotonic() + seconds
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
-    catalog = load_catalog(workspace, looks)
+    catalog = recent_catalog(workspace, looks)
     context = ProjectionContext(workspace, instance, catalog, log or logging.getLogger(__name__))
+    context.read_combinations(catalog.live.environments.values())
     reporter, consumer = Reporter(workspace, instance), run_origin(instance, "")
     recording = Recording(workspace.store, consumer, filled_counts(catalog))
     steps = _steps(context, wipe)
@@ -256,7 +257,7 @@ def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
     for name in live.environments:
         versions = [found for found in store.versions.history(name) if not found.dropped]
         steps += [
-            Step(f"{name} {found.version}", partial(_version, context, name, found.version))
+            Step(f"{name} {found.version}", partial(version_events, context, name, found.version))
             for found in reversed(versions)
         ]
     for environment in live.environments.values():
@@ -283,7 +284,7 @@ def _unit_tests(context: ProjectionContext) -> Iterator[Projected]:
     yield from Comparison(context).unit_tests()
 
 
-def _version(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
+def version_events(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
     """Yield a version of an environment, unless a running run is publishing it."""
     yield NewPartition(context.names.environments, name)
     environment = context.store.versions.at(name, number)

@@ -6,11 +6,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from pathlib import Path
 
 import dagster as dg
 
+from vde_dagster.base.collection import collection_paused
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
@@ -20,6 +22,7 @@ from vde_dagster.orchestration.names import SNAPSHOT, TIME, Names, safe_name
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.project.model import Audit
 
 
@@ -71,7 +74,27 @@ def load_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalo
     """Read the current models of a project for a code location."""
     now, names = datetime.now(timezone.utc), Names.from_settings(workspace.settings)
     looks = translator.with_names(names, workspace.settings.docs_url)
-    return build_catalog(load_live(workspace, now), looks, now)
+    with collection_paused():
+        return build_catalog(load_live(workspace, now), looks, now)
+
+
+_RECENT: dict[Path, tuple[VdeTranslator, tuple[object, ...], datetime, AssetCatalog]] = {}
+_MOST_RECENT = timedelta(minutes=10)
+
+
+def recent_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
+    """Return the catalog of the last call in this process if nothing changed since.
+
+    Every change of the state adds a record to the outbox, except that environments expire.
+    """
+    store, now = workspace.store, datetime.now(timezone.utc)
+    known, expired = store.outbox.number(), sorted(store.environments.expired())
+    state = known.store, known.newest, project_hash(workspace.root), *expired
+    used, then, at, found = _RECENT.get(workspace.root, (None, (), now, None))
+    if found is None or used is not translator or then != state or now - at > _MOST_RECENT:
+        found = load_catalog(workspace, translator)
+        _RECENT[workspace.root] = translator, state, now, found
+    return found
 
 
 def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:

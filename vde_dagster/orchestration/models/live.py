@@ -5,6 +5,7 @@ A view shows its parents' rows immediately, so its own events never record chang
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -134,6 +135,7 @@ class LiveProject:
         errors: Errors in files without a known model.
         waiting: Plans that await approval, oldest first.
         readers: Exposures, syncs and metrics, from the project's files.
+        stored: Snapshots that environments refer to, by id.
     """
 
     models: dict[ModelName, LiveModel]
@@ -144,6 +146,7 @@ class LiveProject:
     waiting: tuple[Plan, ...] = ()
     read_at: datetime | None = None
     readers: tuple[Exposure, ...] = ()
+    stored: Mapping[str, Snapshot] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +246,16 @@ def live_models(
         (WORKING_COPY, Combination(files), False),
     ]
     found: dict[ModelName, dict[str, LiveVersion]] = {}
+    readers = defaultdict[tuple[ModelName, str], list[str]](list)
+    building = defaultdict[tuple[ModelName, str], list[str]](list)
+    keys: dict[tuple[str, str], str] = {}
     for reader, combination, is_building in targets:
         for name, (snapshot, table) in combination.served.items():
             versions = found.setdefault(name, {})
             if snapshot.model.kind.is_external:
                 continue
-            key = version_key(snapshot, table)
+            pair = snapshot.id, table.id if table is not None else ""
+            key = keys.get(pair) or keys.setdefault(pair, version_key(snapshot, table))
             version = versions.get(key)
             if version is None:
                 behind = combination.behind(snapshot)
@@ -256,12 +263,18 @@ def live_models(
                     (parent, combination.key(parent)) for parent in (*snapshot.parents, *behind)
                 )
                 parents = {parent: own for parent, own in read if own is not None}
-                version = LiveVersion(key, snapshot, table, (), parents, behind=behind)
+                versions[key] = LiveVersion(key, snapshot, table, (), parents, behind=behind)
+            elif version.table is None and table is not None:
+                versions[key] = replace(version, table=table)
+            place = name, key
             if not is_building:
-                version = replace(version, readers=(*version.readers, reader))
-            elif reader not in version.readers:
-                version = replace(version, building=(*version.building, reader))
-            versions[key] = replace(version, table=version.table or table)
+                readers[place].append(reader)
+            elif reader not in readers[place]:
+                building[place].append(reader)
+    for name, versions in found.items():
+        for key, version in versions.items():
+            by = tuple(readers[name, key]), tuple(building[name, key])
+            versions[key] = replace(version, readers=by[0], building=by[1])
     models: dict[ModelName, LiveModel] = {}
     for _, combination, _ in reversed(targets):
         for name, served in combination.served.items():
@@ -342,7 +355,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     shown = {environment.name: environment for environment in environments}
     waiting = store.plans.waiting(project.files_hash)
     return LiveProject(
-        live, shown, starts, tuple(loose), tests, tuple(waiting), now, project.exposures
+        live, shown, starts, tuple(loose), tests, tuple(waiting), now, project.exposures, stored
     )
 
 
