@@ -40,6 +40,7 @@ SIZES = {
     "dbt_newcomer": Size(needs="PROJECT, a dbt project with data"),
     "dbt_projects": Size(needs="PROJECT …, dbt projects, compiled or with --dbt"),
     "dialect_coverage": Size(needs="FOLDER …, copies of public projects"),
+    "dialect_expressions": Size("--count 20 --engines duckdb", spark=True),
     "dialect_grid": Size("--combinations 3 --only date_trunc", spark=True),
     "dialect_page": Size(),
     "docs_site": Size("--models 50 --runs 1"),

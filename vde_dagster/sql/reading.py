@@ -109,7 +109,7 @@ def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | 
         ParseError: SQLGlot cannot read the text.
     """
     try:
-        return dialect.parser().parse(tokens, text)
+        return dialect.parser().parse(_with_bracketed_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ParseError(f"SQLGlot cannot read it: {error}") from error
 
@@ -182,6 +182,7 @@ def _plain_trees(
     if isinstance(chosen, Spark) and not isinstance(chosen, Databricks):
         tokens = _with_doubled_quotes(text, tokens)
         tokens = with_brackets(tokens) or tokens
+    tokens = _with_bracketed_literals(tokens)
     parser = chosen.parser(**options)
     try:
         if into is not None:
@@ -209,6 +210,24 @@ def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
     return joined
 
 
+def _with_bracketed_literals(tokens: list[Token]) -> list[Token]:
+    """Put brackets around `DATE '…'` before `::`, which SQLGlot (30.30) would apply to the text."""
+    made: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token.token_type == TokenType.DCOLON and index > 1:
+            kind, text = tokens[index - 2 : index]
+            if text.token_type == TokenType.STRING and kind.token_type in _LITERAL_TYPES:
+                opening = Token(TokenType.L_PAREN, "(", kind.line, kind.col, kind.start, kind.start)
+                closing = Token(TokenType.R_PAREN, ")", text.line, text.col, text.end, text.end)
+                made[-2:] = [opening, kind, text, closing]
+        made.append(token)
+    return made
+
+
+_LITERAL_TYPES = frozenset(
+    {TokenType.DATE, TokenType.TIME, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
+    | {TokenType.TIMESTAMPLTZ, TokenType.TIMESTAMPNTZ, TokenType.DATETIME, TokenType.TIMETZ}
+)
 _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 

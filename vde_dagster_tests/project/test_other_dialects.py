@@ -24,6 +24,7 @@ from vde_dagster.spark.models.python_models import ModelContext
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 from vde_dagster.sql.other_dialects.verified import signature, verified_functions
+from vde_dagster.sql.reading import parse_plain
 from vde_dagster_tests.corpora import each_of
 from vde_dagster_tests.project.conftest import WriteProject
 from vde_dagster_tests.yaml_files import read_yaml
@@ -43,7 +44,7 @@ def written(case: dict[str, Any]) -> str:
     query = f"SELECT {case['written']} AS v FROM x.t"
     listed = verified_functions(case["dialect"]) and not case.get("trusted")
     trusted: frozenset[str] = frozenset(() if listed else ("*",))
-    return spark_text(parse_one(query, dialect=case["dialect"]), case["dialect"], trusted)
+    return spark_text(parse_plain(query, case["dialect"]), case["dialect"], trusted)
 
 
 @each_of("case", CASES["written"])
@@ -267,6 +268,26 @@ def test_star_over_using_whose_order_is_unknown_is_refused(dialect: str, query: 
         spark_text(parse_one(query, dialect=dialect), dialect)
 
     assert caught.value.start
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "problem"),
+    [
+        ("postgres", "SELECT v FROM t RIGHT JOIN unnest(l) AS u(v) ON TRUE", "RIGHT JOIN with"),
+        ("duckdb", "SELECT v FROM t LEFT JOIN unnest(l) AS u(v) ON v > 1", "by a condition"),
+        ("trino", "SELECT v FROM t LEFT JOIN UNNEST(l, k) AS u(v, w) ON TRUE", "with this UNNEST"),
+        ("bigquery", "SELECT v FROM t, t.l AS v JOIN s ON s.id = v", "that reads its elements"),
+        ("postgres", "SELECT v FROM t, unnest(l) AS u(v) FULL JOIN s ON s.id = t.id", "join after"),
+        ("duckdb", "SELECT a FROM t ASOF JOIN u USING (k, ts)", "ASOF JOIN"),
+        ("snowflake", "SELECT a FROM t ASOF JOIN u MATCH_CONDITION (t.a >= u.a)", "ASOF JOIN"),
+        ("duckdb", "SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
+    ],
+)
+def test_join_that_would_lose_its_side_or_condition_is_refused(
+    dialect: str, query: str, problem: str
+) -> None:
+    with pytest.raises(Unwritable, match=problem):
+        spark_text(parse_plain(query, dialect), dialect)
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,16 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
 def _kind(e: exp.Expr) -> str | None:
     e = e.unnest()
     found = infer(e)
+    if called(e) in _FLOATS_OF_FLOATS and len(e.expressions) == 1:
+        kind = _kind(e.expressions[0])
+        return kind if kind == "float" or found is None else _KINDS.get(found.this, "other")
     if found is None:
         return "text" if isinstance(e, exp.Anonymous) and called(e) in _TEXTS else None
     return _KINDS.get(found.this, "other")
 
 
+_FLOATS_OF_FLOATS = frozenset({"ceil", "ceiling", "floor"})
+"""Functions whose result for a float is a float, except in Spark."""
 _TEXTS = frozenset(
     {"concat", "concat_ws", "date_format", "initcap", "left", "lower", "lpad", "ltrim", "md5"}
     | {"regexp_replace", "replace", "right", "rpad", "rtrim", "sha2", "substr", "substring"}
@@ -440,6 +445,14 @@ def _format(e: exp.Expr, origin: Origin) -> Finding | None:
     return None
 
 
+def _milliseconds(e: exp.Expr, origin: Origin) -> Finding | None:
+    kind = _kind(e.expressions[0]) if e.expressions else None
+    if origin.dialect != "duckdb" or kind not in ("date", "time"):
+        return None
+    what = "epoch_ms of a time is a number"
+    return _certain_finding(e, origin, what, "write CAST(epoch(…) * 1000 AS BIGINT)")
+
+
 _FORMATTED_NUMBERS = frozenset({"postgres", "redshift", "snowflake"})
 """Dialects whose TO_CHAR formats dates and numbers."""
 
@@ -465,6 +478,7 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     "median": _median,
     "percentile": _percentile,
     "add_months": _added_months,
+    "timestamp_millis": _milliseconds,
 }
 _WORDS: dict[object, str] = {
     exp.Div: "/",
@@ -486,5 +500,6 @@ _WORDS: dict[object, str] = {
     "median": "median",
     "percentile": "percentile_cont",
     "add_months": "add_months",
+    "timestamp_millis": "epoch_ms",
 }
 """Names by which a model trusts an operator."""

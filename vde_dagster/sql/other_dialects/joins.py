@@ -1,4 +1,7 @@
-"""Stars over joins with USING, whose columns have another order in Spark.
+"""Joins that have another result in Spark, or that SQLGlot writes as others.
+
+SQLGlot (30.30) writes every join with UNNEST as LATERAL VIEW EXPLODE, whatever its side and its
+condition; only an inner join without a condition keeps its rows then.
 
 Spark puts the columns of USING first, in a table's own star, too. In SQL's standard only a star
 without a table does, as in PostgreSQL, BigQuery, Snowflake and MySQL by their documentation; Trino
@@ -38,6 +41,71 @@ def keep_star_order(tree: exp.Expr, dialect: str) -> None:
 
 
 _TRINOS = frozenset({"trino", "athena", "presto"})
+
+
+def keep_unnest_joins(tree: exp.Expr, dialect: str) -> None:
+    """Write outer joins with UNNEST so that they keep their rows, in place.
+
+    Raises:
+        Unwritable: A join has no equal in Spark: other sides than LEFT, ASOF, or a condition.
+    """
+    if dialect in SPARKS:
+        return
+    for select in list(tree.find_all(exp.Select)):
+        joins = select.args.get("joins") or []
+        for index, join in enumerate(joins):
+            if join.method.upper() in ("ASOF", "POSITIONAL"):
+                raise Unwritable(f"{join.method.upper()} JOIN").at_node(join)
+            source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
+            if isinstance(source, exp.Unnest):
+                _keep_unnest(select, join, source, joins[index + 1 :])
+
+
+def _keep_unnest(
+    select: exp.Select, join: exp.Join, unnest: exp.Unnest, later: list[exp.Join]
+) -> None:
+    alias = join.this.args.get("alias") or unnest.args.get("alias")
+    names = {one.name.lower() for one in alias.find_all(exp.Identifier)} if alias else set()
+    is_outer = join.side.upper() == "LEFT"
+    if join.side and not is_outer:
+        raise Unwritable(f"{join.side.upper()} JOIN with UNNEST").at_node(unnest)
+    for one in later:  # A lateral view follows all joins.
+        columns = (c for key in ("on", "this") if one.args.get(key) for c in one.args[key].walk())
+        reads = any(
+            isinstance(c, exp.Column) and {c.name.lower(), c.table.lower()} & names for c in columns
+        )
+        if one.side.upper() in ("RIGHT", "FULL") or (reads and not _is_view(one)):
+            raise Unwritable("a join after UNNEST that reads its elements").at_node(unnest)
+    condition = join.args.get("on")
+    is_true = condition is None or (isinstance(condition, exp.Boolean) and condition.this)
+    if join.args.get("using") or (is_outer and not is_true):
+        raise Unwritable("a join with UNNEST by a condition").at_node(unnest)
+    if not is_true:
+        if any(one.side for one in select.args["joins"]):
+            raise Unwritable("a join with UNNEST by a condition").at_node(unnest)
+        select.where(condition, copy=False)
+    if is_outer:
+        _make_outer_view(select, join, unnest, alias)
+
+
+def _is_view(join: exp.Join) -> bool:
+    """Return whether a join becomes a lateral view, too."""
+    source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
+    return isinstance(source, exp.Unnest)
+
+
+def _make_outer_view(
+    select: exp.Select, join: exp.Join, unnest: exp.Unnest, alias: exp.TableAlias | None
+) -> None:
+    is_simple = len(unnest.expressions) == 1 and not unnest.args.get("offset")
+    others = [one for one in select.args["joins"] if one is not join and _is_view(one)]
+    if alias is None or not is_simple or others or len(alias.columns) not in (1, 2):
+        raise Unwritable("LEFT JOIN with this UNNEST").at_node(unnest)
+    select.args["joins"].remove(join)
+    view = exp.Lateral(
+        this=exp.Explode(this=unnest.expressions[0].copy()), view=True, outer=True, alias=alias
+    )
+    select.append("laterals", view)
 
 
 def _problem() -> Unwritable:

@@ -128,3 +128,11 @@ def require_all_values(node: exp.Limit, dialect: str) -> Made:
     if isinstance(node.parent, exp.Query) and node.arg_key == "limit":
         return None
     raise Unwritable("LIMIT inside of an aggregate function")
+
+
+def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
+    """Return NULL for an empty list, as DuckDB's array_to_string does."""
+    if dialect != "duckdb" or isinstance(node.this.unnest(), exp.Array):
+        return None
+    present = exp.GT(this=call("SIZE", node.this), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=present, true=node.copy())])

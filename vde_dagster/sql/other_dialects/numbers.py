@@ -242,3 +242,12 @@ def _is_whole(node: exp.Expr) -> bool:
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         return _is_whole(node.this) and _is_whole(node.expression)
     return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
+
+
+def sign(node: exp.Sign, dialect: str) -> Made:
+    """Return 0 for NaN, as DuckDB and PostgreSQL do; Spark returns NaN."""
+    if dialect not in ("duckdb", "postgres") or isinstance(node.this.unnest(), exp.Literal):
+        return None
+    zero = exp.Literal.number(0)
+    is_nan = call("ISNAN", node.this)
+    return exp.Case(ifs=[exp.If(this=is_nan, true=zero)], default=call("SIGN", node.this))

@@ -188,6 +188,8 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
     if replacement is not None and not _is_text(replacement):
         raise Unwritable("a replacement that is computed")
     written = replacement.name if replacement is not None else ""
+    if dialect in _RE2 and not first and written and _may_be_empty(form):
+        raise Unwritable("all matches of a regular expression that may match an empty text")
     made = node.copy()
     made.set("modifiers", None)
     made.set("single_replace", None)
@@ -200,6 +202,20 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
     made.set("expression", exp.Literal.string(before + form))
     made.set("replacement", exp.Literal.string(by))
     return made
+
+
+def _may_be_empty(pattern: str) -> bool:
+    """Return whether a pattern may match an empty text after another match.
+
+    Java replaces that match, too; RE2 does not.
+    """
+    if not re.sub(r"[$^]|\\[Az]", "", pattern):
+        return False
+    is_anchored = pattern.startswith("^") and "|" not in pattern
+    try:
+        return not is_anchored and re.compile(pattern.replace("\\z", "\\Z")).match("") is not None
+    except re.error:
+        return any(letter in pattern for letter in "*?{|")
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:

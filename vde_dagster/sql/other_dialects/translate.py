@@ -9,11 +9,11 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
-from vde_dagster.sql.other_dialects.joins import keep_star_order
+from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
 from vde_dagster.sql.other_dialects.percentiles import interpolates
 from vde_dagster.sql.other_dialects.texts import is_text_of_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
-from vde_dagster.sql.other_dialects.writing import query_sql
+from vde_dagster.sql.other_dialects.writing import query_sql, with_qualified_rows
 from vde_dagster.sql.reading import parse_plain
 
 _WRONG = {
@@ -54,7 +54,10 @@ def spark_text(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
         ) and not _has_known_format(node, dialect):
             raise Unwritable("a time format that is computed").at_node(node)
+    if dialect not in SPARKS:
+        with_qualified_rows(tree)
     keep_star_order(tree, dialect)
+    keep_unnest_joins(tree, dialect)
     _with_spark_relations(tree)
     _without_aliases_in_windows(tree)
     tree = _with_cut_texts(_with_made_intervals(with_spark_calls(tree, dialect)), dialect)

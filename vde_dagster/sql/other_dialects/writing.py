@@ -14,6 +14,8 @@ import re
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
+from vde_dagster.sql.other_dialects import Unwritable
+
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
 
@@ -39,6 +41,40 @@ def with_variables(tree: exp.Expr) -> exp.Expr:
     return tree.transform(
         lambda node: exp.Var(this=f"@{node.name}") if isinstance(node, exp.Parameter) else node
     )
+
+
+def with_qualified_rows(tree: exp.Expr) -> None:
+    """Write DISTINCT ON as QUALIFY with the first row of each key, in place.
+
+    SQLGlot (30.30, `transforms.eliminate_distinct_on`) leaves LIMIT before the filter, takes
+    positions in ORDER BY for constants, and adds a column to a star.
+
+    Raises:
+        Unwritable: The query has QUALIFY, too, or a position after a star.
+    """
+    for select in list(tree.find_all(exp.Select)):
+        distinct = select.args.get("distinct")
+        keys = distinct.args.get("on") if distinct is not None else None
+        if not isinstance(keys, exp.Tuple):
+            continue
+        if select.args.get("qualify"):
+            raise Unwritable("DISTINCT ON with QUALIFY").at_node(select)
+        given = select.args.get("order")
+        order = exp.Order(expressions=[one.copy() for one in (given or keys).expressions])
+        partition = [one.copy() for one in keys.expressions]
+        window = exp.Window(this=exp.RowNumber(), partition_by=partition, order=order)
+        for literal in list(window.find_all(exp.Literal)):
+            if literal.is_int and isinstance(literal.parent, exp.Window | exp.Ordered | exp.Order):
+                literal.replace(_output_at(select, int(literal.name)))
+        select.set("distinct", None)
+        first = exp.EQ(this=window, expression=exp.Literal.number(1))
+        select.set("qualify", exp.Qualify(this=first))
+
+
+def _output_at(select: exp.Select, position: int) -> exp.Expr:
+    if any(one.is_star for one in select.expressions) or position > len(select.expressions):
+        raise Unwritable("a position in DISTINCT ON").at_node(select)
+    return exp.paren(select.expressions[position - 1].unalias().copy())
 
 
 _CONDITION = "_qualify"

@@ -1,0 +1,129 @@
+"""Comparisons of rows, of values with lists, and of values with queries.
+
+In Spark fields of rows that are NULL are equal and the least, as nowhere else; DuckDB's are equal
+and the greatest. `x IN (SELECT …)` that is not a condition is false in Spark where it would be
+NULL. DuckDB and PostgreSQL were run; for others the rules of SQL's standard hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from vde_dagster.sql.other_dialects import Unwritable
+from vde_dagster.sql.other_dialects.building import Made
+
+_STRUCT_ROWS = frozenset({"duckdb"})
+"""Dialects whose rows are structs, with equal NULLs."""
+_ORDERED_ROWS = frozenset({"postgres", "redshift", "mysql"})
+"""Dialects that compare rows field by field, up to the first difference or NULL."""
+_ORDERS: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.LT,
+    exp.LTE: exp.LT,
+    exp.GT: exp.GT,
+    exp.GTE: exp.GT,
+}
+"""Comparisons of rows, with the comparison of all fields but the last."""
+
+
+def compared_rows(node: exp.Binary, dialect: str) -> Made:
+    """Write a comparison of two rows as comparisons of their fields.
+
+    Raises:
+        Unwritable: The order of rows with NULLs is another one on Spark.
+    """
+    sides = node.this.unnest(), node.expression.unnest()
+    if not any(isinstance(one, exp.Tuple) for one in sides):
+        return None
+    if isinstance(node, exp.EQ | exp.NEQ) and dialect in _STRUCT_ROWS:
+        return None
+    left, right = (one.expressions for one in sides)
+    if not all(isinstance(one, exp.Tuple) for one in sides) or len(left) != len(right):
+        raise Unwritable("a comparison of a row")
+    if isinstance(node, exp.EQ | exp.NEQ):
+        equal = exp.paren(_equal(left, right))
+        return equal if isinstance(node, exp.EQ) else exp.Not(this=equal)
+    if dialect not in _ORDERED_ROWS:
+        raise Unwritable("an order of rows, in which NULLs have another place on Spark,")
+    made: exp.Expr = node.__class__(this=left[-1].copy(), expression=right[-1].copy())
+    first = _ORDERS[node.__class__]
+    for one, other in zip(left[-2::-1], right[-2::-1], strict=True):
+        same = exp.and_(_equal([one], [other]), exp.paren(made), copy=False)
+        before = first(this=one.copy(), expression=other.copy())
+        made = exp.or_(before, exp.paren(same), copy=False)
+    return exp.paren(made)
+
+
+def rows_between(node: exp.Between, dialect: str) -> Made:
+    """Refuse BETWEEN of rows.
+
+    Raises:
+        Unwritable: The value is a row.
+    """
+    if isinstance(node.this.unnest(), exp.Tuple):
+        raise Unwritable("BETWEEN of rows")
+    return None
+
+
+def _equal(left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> exp.Expr:
+    pairs = zip(left, right, strict=True)
+    return exp.and_(*(exp.EQ(this=one.copy(), expression=other.copy()) for one, other in pairs))
+
+
+def row_in_list(node: exp.In, dialect: str) -> Made:
+    """Write `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields, which may be NULL.
+
+    Raises:
+        Unwritable: An element of the list is not a row of as many fields.
+    """
+    row = node.this.unnest()
+    if not isinstance(row, exp.Tuple) or not node.expressions or dialect in _STRUCT_ROWS:
+        return None
+    elements = [one.unnest() for one in node.expressions]
+    width = len(row.expressions)
+    if any(not isinstance(e, exp.Tuple) or len(e.expressions) != width for e in elements):
+        raise Unwritable("a comparison of a row")
+    equal = [exp.paren(_equal(row.expressions, one.expressions)) for one in elements]
+    return exp.paren(exp.or_(*equal))
+
+
+def value_in_query(node: exp.In, dialect: str) -> Made:
+    """Keep NULL as a result of `x IN (SELECT …)`, except in conditions, where NULL is false."""
+    if node.args.get("query") is None or _is_condition(node):
+        return None
+    found = exp.If(this=node.copy(), true=exp.true())
+    missing = exp.If(this=exp.Not(this=node.copy()), true=exp.false())
+    return exp.Case(ifs=[found, missing])
+
+
+_PASSING = (exp.Paren, exp.And, exp.Or)
+"""Expressions in which false and NULL of an operand have the same effect on a condition."""
+
+
+def _is_condition(node: exp.Expr) -> bool:
+    """Return whether NULL has the effect of false for a test, or for its negation."""
+    child, parent = node, node.parent
+    while isinstance(parent, exp.Paren):
+        child, parent = parent, parent.parent
+    if isinstance(parent, exp.Not):
+        child, parent = parent, parent.parent
+    while isinstance(parent, _PASSING):
+        child, parent = parent, parent.parent
+    if isinstance(parent, exp.If):
+        case = parent.parent
+        return child.arg_key == "this" and not (isinstance(case, exp.Case) and case.this)
+    is_join = isinstance(parent, exp.Join) and child.arg_key == "on"
+    return is_join or isinstance(parent, exp.Where | exp.Having | exp.Qualify)
+
+
+def any_of_list(node: exp.Binary, dialect: str) -> Made:
+    """Write DuckDB's `x = ANY(list)`, which is false for a list that is NULL."""
+    some = node.expression
+    if dialect != "duckdb" or not isinstance(some, exp.Any):
+        return None
+    values = some.this.unnest()
+    if isinstance(values, exp.Query | exp.Array):
+        return None
+    absent = exp.Is(this=values.copy(), expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=absent, true=exp.false())], default=node.copy())
