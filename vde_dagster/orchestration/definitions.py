@@ -15,6 +15,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
+    janitor_asset,
     plan_asset,
     reject_asset,
 )
@@ -152,6 +153,7 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
     yield apply_asset(catalog)
     yield reject_asset(catalog)
     yield environment_asset(catalog)
+    yield janitor_asset(catalog)
     for name, spec in model_specs(catalog, virtual_views=settings.dagster.virtual_views).items():
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)

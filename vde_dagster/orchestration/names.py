@@ -34,7 +34,7 @@ ENVIRONMENT_TAG = "vde/environment"
 PROJECT_TAG = "vde/project"
 
 
-CONTROL_ASSETS = ("plan", "apply", "reject", "environment", "cost")
+CONTROL_ASSETS = ("plan", "apply", "reject", "environment", "janitor", "cost")
 """Assets under the first key part `vde`."""
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
@@ -155,6 +155,11 @@ class Names:
     def environment_key(self) -> dg.AssetKey:
         """The asset of environments."""
         return self.asset_key("vde", "environment")
+
+    @property
+    def janitor_key(self) -> dg.AssetKey:
+        """The asset of cleanups."""
+        return self.asset_key("vde", "janitor")
 
     @property
     def plans(self) -> dg.DynamicPartitionsDefinition:

@@ -206,6 +206,8 @@ def test_rollback_moves_no_data_and_adds_to_the_history(
 def test_an_environment_is_dropped_and_cleaned_up_and_the_run_shows_what_it_did_and_why(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
+    apply_all(built, instance)
+    built.edit("models/marts/running.sql", "revenue / orders", "2 * revenue / orders")
     apply_all(built, instance, "dev")
     run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
     instance.add_dynamic_partitions(str(SHORT.plans.name), ["forgotten"])
@@ -214,9 +216,27 @@ def test_an_environment_is_dropped_and_cleaned_up_and_the_run_shows_what_it_did_
     metadata = output.metadata
     assert metadata["vde/steps"].value >= 1
     assert metadata["vde/failures"].value == 0
-    assert "| drop environment | dev | it expired at " in metadata["vde/report"].value
+    assert "| drop environment | `dev` | it expired at " in metadata["vde/report"].value
+    (event,) = instance.fetch_materializations(SHORT.janitor_key, limit=9).records
+    assert event.asset_materialization is not None
+    shown = event.asset_materialization.metadata
+    assert shown["vde/steps"] == metadata["vde/steps"]
+    assert shown["vde/bytes"].value == sum(
+        decision["bytes"] or 0
+        for decision in metadata["vde/decisions"].value
+        if decision["outcome"] == "done" and decision["action"] != "give_up_table"
+    )
+    before = metadata["vde/kept"].value
+    dry = run_job(built, instance, "vde_janitor")
+    (again,) = [e.step_output_data for e in dry.all_events if e.is_successful_output]
+    assert again.metadata["vde/dry_run"].value is True
+    assert before == 0
+    assert again.metadata["vde/kept"].value >= 1
+    assert "| kept | `" in again.metadata["vde/kept_objects"].value
+    assert len(instance.fetch_materializations(SHORT.janitor_key, limit=9).records) == 1
+    assert len(instance.fetch_observations(SHORT.janitor_key, limit=9).records) == 1
     assert {d["action"] for d in metadata["vde/decisions"].value} >= {"drop_environment"}
     assert "forgotten" not in instance.get_dynamic_partitions(str(SHORT.plans.name))
-    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == []
+    assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]
     with Workspace.open(built.root) as workspace:
         assert workspace.store.environments.get("dev") is None

@@ -59,6 +59,11 @@ Every publication and rollback adds an event with the view → table map and wit
 and data that each version changed. Pass one of these versions to the job `vde_rollback`."""
 
 
+_JANITOR_TEXT = """Cleanups: what each run of the job `vde_janitor` dropped and kept, and why.
+
+*Plots* shows the freed bytes and the numbers of steps and kept objects. A dry run is an
+observation: it drops nothing, and plots leave it out."""
+
 _LISTED = 50
 """Maximum number of environments that the asset's description links to."""
 
@@ -218,6 +223,14 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
             for name in shown
             if live.models[name].versions
         ],
+    )
+
+
+def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
+    """Return the external asset that shows cleanups, with freed bytes for plots."""
+    names = catalog.names
+    return dg.AssetSpec(
+        key=names.janitor_key, group_name=names.group, description=_JANITOR_TEXT, kinds={"iceberg"}
     )
 
 

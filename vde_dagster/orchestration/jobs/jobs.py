@@ -36,8 +36,8 @@ from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names, dagster_name
+from vde_dagster.orchestration.pages.janitor_page import janitor_event, janitor_metadata
 from vde_dagster.orchestration.pages.plan_page import checks_by_spark, find_readers
-from vde_dagster.orchestration.pages.report_text import section_table
 from vde_dagster.overviews.environments import (
     freeze_notes,
     freeze_sentence,
@@ -313,18 +313,9 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     report = work.workspace.maintenance.janitor(dry_run=config.dry_run)
     forget_past(work.workspace, work.projection.instance)
     refresh_after(work.context, work.workspace)
-    acted, section = report.acted, janitor_section(report)
-    work.context.log.info(section.title)
-    metadata: dict[str, Any] = {
-        "vde/dry_run": report.dry_run,
-        "vde/steps": len(acted),
-        "vde/kept": len(report.decisions) - len(acted),
-        "vde/failures": len(report.failures),
-        "vde/bytes": report.bytes,
-        "vde/decisions": dg.MetadataValue.json(report.to_json()["decisions"]),
-    }
-    if acted:
-        metadata["vde/report"] = dg.MetadataValue.md(section_table(section, work.names))
+    work.context.log.info(janitor_section(report).title)
+    yield from passing_events(work.reporter.effects, [janitor_event(report, work.names)])
+    metadata = janitor_metadata(report)
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(
