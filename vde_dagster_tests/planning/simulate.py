@@ -36,6 +36,7 @@ from vde_dagster.planning.tables.table import Part, PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 from vde_dagster.reports.forward_only import warnings_in_place
+from vde_dagster.reports.restatement import restated_plan
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
 
@@ -172,7 +173,7 @@ class Warehouse:
         options = PlanOptions(now=now, **said)
         run = self.plan_run(environment, now=now, start=options.start, end=options.end)
         protected = protected_tables(environment, self.environments.get(PRODUCTION))
-        plan = restate_published(run, options, protected)
+        plan = restated_plan(restate_published(run, options, protected))
         return replace(plan, outdates=outdated(Changed.by(plan), self._made()))
 
     def _made(self) -> Made:

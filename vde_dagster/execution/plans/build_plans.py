@@ -56,6 +56,7 @@ from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
 from vde_dagster.reports.forward_only import warnings_in_place
+from vde_dagster.reports.restatement import restated_plan
 from vde_dagster.sql.grammar.compiled import grammar_warnings
 
 if TYPE_CHECKING:
@@ -208,7 +209,8 @@ class PlanBuilder:
         require_same_ranges(run, environment_tables(handles, environment))
         production = handles.store.environments.get(PRODUCTION)
         protected = protected_tables(environment, production)
-        plan = restate_published(run, options, protected, handles.changed_files)
+        found = restate_published(run, options, protected, handles.changed_files)
+        plan = restated_plan(found)
         plan = with_batches(handles, with_outdated(handles, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 

@@ -24,6 +24,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wishes
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_backlog
+from vde_dagster.reports.restatement import restated_plan
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -165,7 +166,7 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     wanted = {name: ranges for name, ranges in wanted.items() if ranges}
     if not wanted:
         return plan
-    return with_outdated(handles, restate(plan, wanted, frozenset(), beside=True).plan)
+    return with_outdated(handles, restated_plan(restate(plan, wanted, frozenset(), beside=True)))
 
 
 def _ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, Tick]]:

@@ -31,6 +31,7 @@ from vde_dagster.planning.plan.restatement import restate as restated
 from vde_dagster.planning.tables.table import TableChange
 from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.reports.reasons import describe_break, describe_change_in_place
+from vde_dagster.reports.restatement import restated_plan
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -171,7 +172,7 @@ class Plans:
             production = handles.store.environments.get(PRODUCTION)
             protected = protected_tables(environment.name, production)
             found = restated(plan, {name: intervals}, protected, fills_missing=True)
-            plan = with_outdated(handles, found.plan)
+            plan = with_outdated(handles, restated_plan(found))
             if plan.restates:
                 plan = replace(plan, kind=PlanKind.RESTATEMENT)
         else:

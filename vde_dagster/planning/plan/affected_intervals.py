@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
@@ -234,17 +235,24 @@ def read_ranges(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> I
 EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
+class Widening(str, Enum):
+    """Reason to compute more than the intervals around a change."""
+
+    FROM_BEGINNING = "from_beginning"
+    IN_ORDER = "in_order"
+
+
 class AffectedIntervals(NamedTuple):
     """The ranges of a table to fill again after rows of its inputs changed.
 
     Args:
         changed: Ranges (UTC) in which its own readers will see other rows.
-        widened: The reason why these are more than the whole intervals around the change, or "".
+        widened: Why these are more than the whole intervals around the change, if they are.
     """
 
     intervals: IntervalSet
     changed: IntervalSet
-    widened: str = ""
+    widened: Widening | None = None
 
 
 NOTHING = AffectedIntervals(IntervalSet(), IntervalSet())
@@ -277,12 +285,9 @@ def affected_intervals(
     if not whole:
         return NOTHING
     if kind.restates_whole:
-        why = f"kind {kind.name} can only be computed again from its beginning"
-        return AffectedIntervals(filled, whole, why if filled - whole else "")
+        return AffectedIntervals(filled, whole, Widening.FROM_BEGINNING if filled - whole else None)
     if snapshot.in_order:
         rest = IntervalSet((Interval(whole.ranges[0].start, FAR),))
         after = rest & filled
-        return AffectedIntervals(
-            after, rest, "its rows stand on its earlier ones" if after - whole else ""
-        )
+        return AffectedIntervals(after, rest, Widening.IN_ORDER if after - whole else None)
     return AffectedIntervals(whole, whole)

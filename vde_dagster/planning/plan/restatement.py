@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import Enum
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.times import instant_text
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.intervals.cadence import EPOCH, FAR
@@ -16,6 +16,7 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.affected_intervals import (
     NOTHING,
     AffectedIntervals,
+    Widening,
     affected_intervals,
     read_ranges,
 )
@@ -29,27 +30,56 @@ from vde_dagster.project.selection import Changed as ChangedFiles
 from vde_dagster.project.selection import select
 
 
+class RefusalCode(str, Enum):
+    """Reason not to compute a table again."""
+
+    PRODUCTION_TABLE = "production_table"
+    FROM_FILE = "from_file"
+    ADDS_TO_PREVIEW = "adds_to_preview"
+    DISABLED = "disabled"
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A model that a restatement selects or affects but does not compute again.
 
-    `hint` is the alternative to suggest, or "".
+    Args:
+        kind: Name of its kind.
     """
 
     name: ModelName
-    reason: str
-    hint: str = ""
+    code: RefusalCode
+    kind: str
 
-    def __str__(self) -> str:
-        return f"{self.reason} ({self.hint})" if self.hint else self.reason
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """A model that is computed again for more than the intervals around the change.
+
+    Args:
+        first: Start of the first interval (UTC).
+        kind: Name of its kind.
+    """
+
+    name: ModelName
+    first: datetime
+    why: Widening
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that computes filled intervals again, and the models that it leaves as they are."""
+    """A plan that computes filled intervals again; `reports/restatement.py` adds its warnings.
+
+    Args:
+        refused: The models that it leaves as they are.
+        chosen: The models that the author of the plan chose by name or pattern.
+    """
 
     plan: Plan
     refused: tuple[Refusal, ...]
+    extended: tuple[Extended, ...]
+    chosen: Set[ModelName] = frozenset()
 
 
 def restate(
@@ -78,14 +108,13 @@ def restate(
         for model in plan.models
     )
     models = with_audits_of_fills(models, plan.snapshots, beside=beside)
-    warnings = (*plan.warnings, *seen.widened, *(str(refused) for refused in seen.refused))
-    changed = replace(plan, models=models, warnings=warnings, restates=seen.changed)
-    return Restatement(changed, tuple(seen.refused))
+    changed = replace(plan, models=models, restates=seen.changed)
+    return Restatement(changed, tuple(seen.refused), tuple(seen.extended))
 
 
 def restate_published(
     run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
-) -> Plan:
+) -> Restatement:
     """Plan to compute published intervals of an environment again, without other changes.
 
     Args:
@@ -95,8 +124,8 @@ def restate_published(
         changed: Returns which files differ from a branch, for patterns that use git.
 
     Raises:
-        UsageError: A pattern selects nothing, none of the models can be computed again, or another
-            option cannot be combined with a restatement.
+        UsageError: A pattern selects nothing, or another option cannot be combined with a
+            restatement.
     """
     for spelt, given in (
         ("--select", options.select),
@@ -121,10 +150,7 @@ def restate_published(
     restated = restate(
         replace(run, kind=PlanKind.RESTATEMENT), dict.fromkeys(chosen, asked), protected
     )
-    first = next((refused for refused in restated.refused if refused.name in chosen), None)
-    if first is not None and chosen <= {refused.name for refused in restated.refused}:
-        raise UsageError(first.reason, hint=first.hint or None)
-    return restated.plan
+    return replace(restated, chosen=chosen)
 
 
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
@@ -156,7 +182,7 @@ class _Seen:
         self.changed: dict[ModelName, IntervalSet] = {}
         self.by_table: dict[str, IntervalSet] = {}
         self.refused: list[Refusal] = []
-        self.widened: list[str] = []
+        self.extended: list[Extended] = []
 
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
@@ -186,10 +212,8 @@ class _Seen:
         if not intervals:
             return idle
         if found.widened:
-            first = instant_text(found.intervals.ranges[0].start)
-            self.widened.append(
-                f"{snapshot.name} is computed again from {first} on: {found.widened}"
-            )
+            first, kind = found.intervals.ranges[0].start, snapshot.model.kind.name
+            self.extended.append(Extended(snapshot.name, first, found.widened, kind))
         if found.intervals:
             self.changed[snapshot.name] = self.by_table[model.table.id] = found.changed
         if beside:
@@ -207,33 +231,23 @@ class _Seen:
         refused = self._refusal(snapshot, model.table)
         if refused is None:
             return found
-        reason, hint = refused
-        # That what was asked of a parent ends here is no news, but for what is disabled by hand.
-        if found.intervals if reason is _DISABLED else asked:
-            name = snapshot.name
-            self.refused.append(Refusal(name, f"{name} is not computed again: {reason}", hint))
+        # That a restatement of a parent ends here is expected, unless it was disabled by hand.
+        if found.intervals if refused is RefusalCode.DISABLED else asked:
+            self.refused.append(Refusal(snapshot.name, refused, snapshot.model.kind.name))
         return NOTHING
 
-    def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> tuple[str, str] | None:
-        """Return why a table is not computed again, and the alternative."""
+    def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:
+        """Return why a table is not computed again."""
         kind = snapshot.model.kind
         if table.id in self.protected:
-            again = f"restate it there: vde plan {PRODUCTION} --restate {snapshot.name}"
-            return "production shows its table", again
+            return RefusalCode.PRODUCTION_TABLE
         if meaning_of(kind).filled_once:
-            return f"kind {kind.name} holds what its file says", "edit the file, and plan"
-        if table.preview is not None and not snapshot.model.kind.refills:
-            return (
-                f"kind {kind.name} would add its rows to those that its preview has of production",
-                f"publish the change first, or restate it in {PRODUCTION}",
-            )
+            return RefusalCode.FROM_FILE
+        if table.preview is not None and not kind.refills:
+            return RefusalCode.ADDS_TO_PREVIEW
         if self.plan.environment == PRODUCTION and kind.disable_restatement:
-            how = "write disable_restatement false in its kind, and apply that first"
-            return _DISABLED, how
+            return RefusalCode.DISABLED
         return None
-
-
-_DISABLED = "its restatement is disabled, for fear that its source has no longer what it is made of"
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
