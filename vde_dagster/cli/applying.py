@@ -172,7 +172,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     console.print(
         f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
         f"{count(len(result.plan.builds) - len(result.skipped), 'model')} computed, "
-        f"{len(views.created)} views created, {len(views.replaced)} replaced, "
+        f"{count(len(views.created), 'view')} created, {len(views.replaced)} replaced, "
         f"{len(views.dropped)} dropped"
     )
     if result.skipped:

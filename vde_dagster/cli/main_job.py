@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.texts import count
 from vde_dagster.cli.progress import ApplyProgress
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
 from vde_dagster.planning.plan.plan import Plan
@@ -76,8 +77,9 @@ def run_main_job(
             published = apply_in_dagster(workspace, plan, console)
             out.print(
                 f"\nPublished {environment} version {published.version}: "
-                f"{len(plan.views.created)} views created, {len(plan.views.replaced)} replaced, "
-                f"{len(plan.views.dropped)} dropped, {len(plan.builds)} models computed "
+                f"{count(len(plan.views.created), 'view')} created, "
+                f"{len(plan.views.replaced)} replaced, {len(plan.views.dropped)} dropped, "
+                f"{count(len(plan.builds), 'model')} computed "
                 f"in {time.monotonic() - began:.0f} s."
             )
             _show_rows(workspace, published, plan, out)

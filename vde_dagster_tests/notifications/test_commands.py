@@ -35,6 +35,13 @@ def test_a_target_that_there_is_not(shop: Path, vde: Vde) -> None:
     assert "team" in called.err
 
 
+def test_a_project_without_targets_gets_the_place_to_declare_one(tmp_path: Path, vde: Vde) -> None:
+    publish_shop(tmp_path)
+    called = vde("notify", "test", "team", "--project", tmp_path)
+    assert called.code == 2
+    assert "hint: declare one in [tool.vde.notify.targets]" in called.err
+
+
 def test_sending_says_who_got_what_and_fails_where_a_service_is_down(
     shop: Path, server: Receiving, vde: Vde
 ) -> None:

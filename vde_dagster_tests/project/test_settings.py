@@ -72,6 +72,20 @@ def test_the_environment_wins(write_project: WriteProject, monkeypatch: pytest.M
     assert settings.spark.config == {"spark.x": "y"}
 
 
+def test_a_table_inside_of_a_setting_is_json_in_the_environment(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_project({"pyproject.toml": FILE})
+    monkeypatch.setenv("VDE_SPARK__CONFIG", '{"spark.x": "z", "spark.w": "1"}')
+    monkeypatch.setenv("VDE_DAGSTER__AUTO_APPLY", '{"prod": "always"}')
+
+    settings = read_settings(root)
+
+    assert settings.spark.config == {"spark.x": "z", "spark.w": "1"}
+    assert settings.spark.master == "local[2]"
+    assert settings.dagster.auto_apply == {"dev": "non_breaking", "prod": "always"}
+
+
 def test_secrets_come_from_the_environment_and_are_never_shown(
     write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

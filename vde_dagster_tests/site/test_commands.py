@@ -13,7 +13,7 @@ from vde_dagster.cli.app import call
 from vde_dagster.plugins.site.build import serve_site
 from vde_dagster_tests.execution.fake_workspace import publish_shop
 
-AS_OF = ("--as-of", "2026-11-28T00:00:00")
+AS_OF = ("--as-of", "2026-11-28T00:00")
 
 
 def _build(root: Path, *arguments: str) -> int:

@@ -47,7 +47,9 @@ def notify_test(workspace: Workspace, output: Output, target: Target) -> None:
     known = [one for one in found if one.name == target or one.name.startswith(f"{target}/")]
     if not known:
         names = [one.name for one in found]
-        raise UsageError(f"'{target}' is not a receiver", hint=suggest(target, names, "known"))
+        none = "" if names else "declare one in [tool.vde.notify.targets]"
+        hint = suggest(target, names, "receivers", none)
+        raise UsageError(f"'{target}' is not a receiver", hint=hint)
     project = workspace.settings.name
     body = f"Nothing happened: this is the message of `vde notify test {target}`."
     for one in known:

@@ -26,7 +26,7 @@ To = Annotated[
     typer.Option(metavar="FOLDER", help="The target; by default build/docs, or build/docs-ENV."),
 ]
 AsOf = Annotated[
-    datetime | None,
+    str | None,
     typer.Option(metavar="TIME", help="Show intervals missing at this time (UTC); default now."),
 ]
 Compare = Annotated[
@@ -105,13 +105,14 @@ def _build(
     workspace: Workspace,
     of: str | None,
     to: Path | None,
-    as_of: datetime | None,
+    as_of: str | None,
     compare: Sequence[str] = (),
 ) -> tuple[Path, int, int]:
     from vde_dagster.api.reports import gather_document
+    from vde_dagster.api.values import parse_time
     from vde_dagster.plugins.site.build import site_files, write_site
 
-    instant = None if as_of is None else as_of.replace(tzinfo=as_of.tzinfo or timezone.utc)
+    instant = parse_time(as_of, "--as-of", datetime.now(timezone.utc)) if as_of else None
     document = gather_document(workspace, of, as_of=instant, compare=compare)
     made = site_files(document)
     folder = to or workspace.settings.root / "build" / ("docs" if of is None else f"docs-{of}")

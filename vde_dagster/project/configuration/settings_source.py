@@ -216,7 +216,25 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     from typing import get_type_hints
 
     from pydantic import Field, create_model
-    from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+    from pydantic.fields import FieldInfo
+    from pydantic_settings import (
+        BaseSettings,
+        EnvSettingsSource,
+        PydanticBaseSettingsSource,
+        SettingsConfigDict,
+    )
+
+    class EnvironmentVariables(EnvSettingsSource):
+        """Environment variables, of which those of a dataclass's mappings and lists are JSON too."""
+
+        def next_field(
+            self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None
+        ) -> FieldInfo | None:
+            kind = field.annotation if isinstance(field, FieldInfo) else field
+            if not dataclasses.is_dataclass(kind):
+                return super().next_field(field, key, case_sensitive)
+            inner = get_type_hints(kind).get(key.lower())
+            return None if inner is None else FieldInfo.from_annotation(inner)
 
     class EnvironmentFirst(BaseSettings):
         """Settings whose environment variables override the file."""
@@ -237,7 +255,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return env_settings, init_settings
+            return EnvironmentVariables(settings_cls), init_settings
 
     hints = get_type_hints(Settings)
     fields: dict[str, Any] = {
