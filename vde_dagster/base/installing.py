@@ -21,10 +21,11 @@ _UV_TOOL = "uv-receipt.toml"
 """The file by which uv marks the environment of a tool."""
 
 
-def how_to_install(extra: str) -> str:
+def how_to_install(extra: str = "") -> str:
     """Return a hint with the command that adds an extra to this installation.
 
-    A package of an index is named, a clone and a wheel have their path, and a Git source its URL.
+    Without an extra, the command adds required packages that are missing. A package of an index is
+    named, a clone and a wheel have their path, and a Git source its URL.
     """
     return f"run {_installer()}{requirement_of(extra, _origin())}"
 
@@ -38,19 +39,20 @@ def requirement_of(extra: str, origin: dict[str, Any] | None) -> str:
     >>> requirement_of("serve", None)
     "'vde-dagster[serve]'"
     """
+    extra = extra and f"[{extra}]"
     if origin is None:
-        return shlex.quote(f"{PACKAGE}[{extra}]")
+        return shlex.quote(f"{PACKAGE}{extra}")
     url = str(origin["url"])
     if "dir_info" in origin:
         editable = "-e " if origin["dir_info"].get("editable") else ""
-        return editable + shlex.quote(f"{_local_path(url)}[{extra}]")
+        return editable + shlex.quote(f"{_local_path(url)}{extra}")
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
         revision = vcs.get("requested_revision") or vcs["commit_id"]
-        return shlex.quote(f"{PACKAGE}[{extra}] @ {vcs['vcs']}+{url}@{revision}")
+        return shlex.quote(f"{PACKAGE}{extra} @ {vcs['vcs']}+{url}@{revision}")
     if url.startswith("file:"):
-        return shlex.quote(f"{_local_path(url)}[{extra}]")
-    return shlex.quote(f"{PACKAGE}[{extra}] @ {url}")
+        return shlex.quote(f"{_local_path(url)}{extra}")
+    return shlex.quote(f"{PACKAGE}{extra} @ {url}")
 
 
 def _installer() -> str:

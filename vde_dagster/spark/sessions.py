@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.session.connect import has_client, is_remote
 from vde_dagster.spark.session.jvm_failure import has_own_jvm, is_gone, remember_engine
@@ -139,7 +141,10 @@ class Sessions:
         """Use the project's warm engine for sessions, if there is one."""
         had, self._joined, self._engine = self._engine, self._settings, None
         warm = self._settings.warm
-        if warm is None or self._join is not None or has_own_jvm() or not has_client():
+        if warm is None or self._join is not None or has_own_jvm():
+            return
+        if not has_client():
+            _warn_without_client()
             return
         # A process that joined an engine cannot start a JVM of its own.
         start = warm.by_itself or had is not None
@@ -171,3 +176,12 @@ class Sessions:
         if self._is_gone(session):
             return
         iceberg_catalog(session, self._settings.catalog).close()
+
+
+@cache
+def _warn_without_client() -> None:
+    logger.warning(
+        "Spark is started for this command alone, because PySpark's client of Spark Connect is "
+        "not installed; %s",
+        how_to_install(),
+    )

@@ -14,8 +14,9 @@ import pytest
 from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
+from vde_dagster.spark import sessions
 from vde_dagster.spark.session.connect import has_client, is_server
-from vde_dagster.spark.session.settings import SessionSettings, packages
+from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
 from vde_dagster_tests.spark.clusters import connect_server
 from vde_dagster_tests.spark.test_cluster import check_rows, example_on, project_on, vde
@@ -47,6 +48,23 @@ def test_a_client_of_which_a_part_is_not_installed_is_none(
     monkeypatch.setitem(sys.modules, lacking, None)
 
     assert not has_client()
+
+
+def test_a_missing_client_is_named_once_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setattr(sessions, "has_own_jvm", lambda: False)
+    sessions._warn_without_client.cache_clear()
+    warm = WarmSettings(tmp_path, by_itself=True, idle_seconds=60)
+    settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), warm=warm)
+
+    for _ in range(2):
+        sessions.Sessions(settings)._join_engine()
+
+    (message,) = caplog.messages
+    assert "client of Spark Connect is not installed; run " in message
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.turns(8, "Spark elsewhere")

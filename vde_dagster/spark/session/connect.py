@@ -72,7 +72,7 @@ def require_client(master: str) -> None:
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
             "Connect",
-            hint=how_to_install("connect"),
+            hint=how_to_install(),
         )
 
 
