@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ import yaml
 
 from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, context_config
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/[\w/.]*)`")
@@ -147,6 +153,40 @@ def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation
     literal = [path.name for path in code if re.search(r"vde-dagster\[\w", path.read_text())]
     assert literal == ["installing.py"]  # Its example.
     assert "git+URL" not in pages
+
+
+def test_versions_of_the_readme_are_those_of_the_package_and_of_its_lock() -> None:
+    rows = {
+        name.split(" ")[0]: (supported, tested)
+        for name, supported, tested in re.findall(
+            r"^\| (\w.*?) \| (.*?) \| (.*?) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+        )
+    }
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*described["dependencies"], *described["optional-dependencies"]["dbt"]]
+    least = dict(re.findall(r"^([\w-]+)(?:\[.*?\])?>=([\d.]+)", "\n".join(needed), re.MULTILINE))
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = dict(re.findall(r"^([\w-]+)==([\d.]+)", lock, re.MULTILINE))
+    iceberg = ICEBERG_PACKAGE.rpartition(":")[2]
+
+    assert rows["Python"][0] == f"{described['requires-python'].removeprefix('>=')} or newer"
+    assert rows["Spark"] == (least["pyspark"], locked["pyspark"])
+    assert rows["Iceberg"] == (
+        f"{iceberg.rpartition('.')[0]} (Spark), PyIceberg {least['pyiceberg']}",
+        f"{iceberg}, {locked['pyiceberg']}",
+    )
+    assert rows["Dagster"] == (least["dagster"], locked["dagster"])
+    assert rows["SQLGlot"] == (
+        f"{least['sqlglot']} or newer 30",
+        f"{least['sqlglot']}.0, {locked['sqlglot']}",
+    )
+    assert rows["dbt"][0] == f"{least['dbt-core']} to 1.11"
+    classified = [
+        line.rpartition(" ")[2]
+        for line in described["classifiers"]
+        if line.startswith("Programming Language :: Python :: 3.")
+    ]
+    assert set(classified) == set(re.findall(r"3\.1\d", " ".join(rows["Python"])))
 
 
 def test_hooks_before_a_commit_are_the_checks_of_make() -> None:
