@@ -85,7 +85,7 @@ REFUSED = {
     "SELECT 'a": "the query is invalid",
     "SELECT {# reflect('a') #} 1": "Jinja is not supported",
     "(" * 20_000 + "SELECT 1" + ")" * 20_000: "nested too deeply",
-    "SELECT " + "NOT " * 3_000 + "a FROM s.t": "nested too deeply",
+    "SELECT " + "NOT " * 30_000 + "a FROM s.t": "nested too deeply",
 }
 
 
