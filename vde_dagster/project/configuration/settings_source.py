@@ -225,7 +225,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     )
 
     class EnvironmentVariables(EnvSettingsSource):
-        """Environment variables, of which those of a dataclass's mappings and lists are JSON too."""
+        """Environment variables, with JSON for tables and lists inside of a dataclass."""
 
         def next_field(
             self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None
