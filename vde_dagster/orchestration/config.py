@@ -241,6 +241,12 @@ class JanitorConfig(dg.Config):
     dry_run: bool = Field(
         default=True, description="Only report what would be dropped; the schedule drops it."
     )
+    keep_runs_days: int | None = Field(
+        default=None,
+        ge=0,
+        description="Days after which ended runs are deleted from Dagster; the facts of partitions "
+        "are kept. The project's setting `dagster.keep_runs_days` when empty.",
+    )
 
 
 def form_schema(config: type[dg.Config]) -> dg.Field:

@@ -31,7 +31,7 @@ def refresh_after(context: Any, workspace: Workspace) -> None:
     """Reload the location of a step's run if it shows an old state, while the run continues.
 
     A reload can take seconds. The run's process waits for it after the run has ended. A run without
-    a location, such as that of `make run`, has no page to reload.
+    a location, for instance of `make run`, has no page to reload.
     """
     origin = context.run.remote_job_origin
     if origin is None:
@@ -44,7 +44,7 @@ _RELOAD = threading.Lock()
 
 
 def _refresh_alone(reference: Any, location: str, root: Path) -> None:
-    """Reload a location with an instance and a workspace of its own, one reload at a time."""
+    """Reload a location with a separate instance and workspace, one reload at a time."""
     log = logging.getLogger(__name__)
     try:
         with (

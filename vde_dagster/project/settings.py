@@ -91,6 +91,7 @@ class DagsterSettings:
         virtual_views: Whether assets of VIEW models are virtual assets, see docs/dagster.md for the
             effect on staleness.
         check_queries: Whether Spark analyzes a plan's changes before an approval.
+        keep_runs_days: Days after which clean-up deletes ended runs from Dagster.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -105,6 +106,7 @@ class DagsterSettings:
     preview_rows: int = 10
     check_queries: bool = True
     virtual_views: bool = False
+    keep_runs_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Work of a run, such as an apply, a fill or a rollback, with its events written by the run itself.
 
-The run reads the outbox records of its own work and yields the projector's events in its step, so
+The run reads the outbox records that it wrote and yields the projector's events in its step, so
 that the run's page shows them.
 
 Dagster's log and its interrupts belong to the main thread; Spark must start in another thread,
@@ -220,7 +220,7 @@ class Work:
 class TimedLog:
     """Log of a run whose lines have the time of their event, even if they are written later.
 
-    The main thread writes them between Dagster's events, whose rows may have to be read first.
+    The main thread writes them between Dagster's events, which take time for reading sample rows.
 
     Args:
         at: Seconds since 1970.

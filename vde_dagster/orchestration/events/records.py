@@ -25,12 +25,12 @@ from vde_dagster.state.db.outbox import OutboxRecord
 
 SENSOR = "sensor"
 """Run id of records that the sensors write; sensors request the pages of their own plans."""
-_FINISHED = {
+FINISHED = {
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
 }
-UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
+UNFINISHED = [status for status in dg.DagsterRunStatus if status not in FINISHED]
 E = TypeVar("E")
 
 
@@ -173,6 +173,12 @@ class Reporter:
             )
             with self.effects.at("dagster.event"):
                 self.instance.report_dagster_event(event, run_id=run.run_id)
+
+    def delete_run(self, run_id: str) -> None:
+        """Delete a run with its events and its logs."""
+        with self.effects.at("dagster.run.delete"):
+            self.instance.compute_log_manager.delete_logs(prefix=[run_id])
+            self.instance.delete_run(run_id)
 
     def add(self, definition: dg.DynamicPartitionsDefinition, keys: Sequence[str]) -> None:
         """Add the missing partitions."""

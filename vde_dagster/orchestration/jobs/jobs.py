@@ -32,6 +32,7 @@ from vde_dagster.orchestration.events.applying import Launcher, Work
 from vde_dagster.orchestration.events.plans import forget_past, page_events, require_proposed
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
+from vde_dagster.orchestration.events.retention import delete_old_runs
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -311,11 +312,12 @@ def freeze(work: Work, config: FreezeConfig) -> Iterator[Any]:
 def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     """Drop data that no kept version of any environment uses."""
     report = work.workspace.maintenance.janitor(dry_run=config.dry_run)
+    old = delete_old_runs(work.projection, config.keep_runs_days, dry_run=config.dry_run)
     forget_past(work.workspace, work.projection.instance)
     refresh_after(work.context, work.workspace)
     work.context.log.info(janitor_section(report).title)
     yield from passing_events(work.reporter.effects, [janitor_event(report, work.names)])
-    metadata = janitor_metadata(report)
+    metadata = {**janitor_metadata(report), "vde/old_runs": old}
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(

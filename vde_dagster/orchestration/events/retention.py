@@ -1,0 +1,79 @@
+"""Retention: old runs leave Dagster with their events; facts that pages show are written again.
+
+Dagster keeps every run and event forever. Deleting a run also deletes the events that it wrote for
+assets. The state store has the facts of all filled partitions, so a comparison writes them again,
+without a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import dagster as dg
+
+from vde_dagster.orchestration.events.consumer import forwarding_lease
+from vde_dagster.orchestration.events.provenance import ProjectionContext
+from vde_dagster.orchestration.events.records import FINISHED, Reporter
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.models.catalog import AssetCatalog
+
+PAGE = 100
+"""Number of runs per read."""
+
+
+def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
+    """Delete runs that ended some days ago, and write the facts that pages show again.
+
+    Args:
+        days: By default the project's setting; without it, all runs are kept.
+
+    Returns:
+        Number of old runs.
+    """
+    workspace, instance, store = context.workspace, context.instance, context.store
+    if days is None:
+        days = workspace.settings.dagster.keep_runs_days
+    if days is None:
+        return 0
+    before = store.database.clock.now() - timedelta(days=days)
+    runs = list(old_runs(instance, context.catalog, before))
+    if runs and not dry_run:
+        reporter = Reporter(workspace, instance)
+        with forwarding_lease(store, instance, wait_seconds=60):
+            for run_id in runs:
+                reporter.delete_run(run_id)
+            sync(workspace, instance, context.catalog.translator, wipe=False)
+            _delete_empty_pages(context, reporter)
+    return len(runs)
+
+
+def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
+    """Delete the partitions of published plans that lost their page: they would look unapproved."""
+    names, instance = context.names, context.instance
+    known = instance.get_dynamic_partitions(str(names.plans.name))
+    shown = instance.get_materialized_partitions(names.apply_key)
+    statuses = context.store.plans.statuses(known)
+    for key in known:
+        if key not in shown and statuses.get(key) == "applied":
+            reporter.delete(names.plans, key)
+
+
+def old_runs(
+    instance: dg.DagsterInstance, catalog: AssetCatalog, before: datetime
+) -> Iterator[str]:
+    """Yield the project's finished runs that ended before a time, newest first.
+
+    Runs of other code locations and runs that select a user's other assets are left out.
+    """
+    names = catalog.names
+    keys = {spec.key for spec in catalog.specs.values()}
+    keys |= {names.plan_key, names.apply_key, names.reject_key, names.environment_key}
+    filters = dg.RunsFilter(statuses=[*FINISHED], updated_before=before)
+    cursor: str | None = None
+    while runs := instance.get_runs(filters=filters, cursor=cursor, limit=PAGE):
+        cursor = runs[-1].run_id
+        for run in runs:
+            selected = run.asset_selection or set()
+            if run.job_name.startswith(names.named("vde_")) or (selected and selected <= keys):
+                yield run.run_id
