@@ -76,7 +76,7 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
             "rollback.definitions_only",
         },
         "vde_freeze": {"freeze.version", "freeze.name", "freeze.keep"},
-        "vde_janitor": {"janitor.dry_run"},
+        "vde_janitor": {"janitor.dry_run", "janitor.keep_runs_days"},
         "vde_drop_environment": {"drop_environment.environment"},
     }
     for name, fields in forms.items():
