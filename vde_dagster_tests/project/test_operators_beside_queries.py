@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -175,3 +176,16 @@ def test_query_that_python_code_runs_has_the_types_of_its_tables() -> None:
         translate("SELECT i / 2 AS x FROM m.a")
     with pytest.raises(ExecutionError, match="the type of i is unknown"):
         translate("SELECT i / 2 AS x FROM m.b")
+
+
+def test_operator_of_a_dbt_test_is_a_warning(write_project: WriteProject) -> None:
+    header = "kind FULL, dialect trino, audits (forall(criteria := (a / b > 0)))"
+    files = {"models/a.sql": f"MODEL (name m.a, {header});\n{QUERY}"}
+    models = load_project(write_project(files)).models
+    of_dbt = {name: replace(model, tool="dbt") for name, model in models.items()}
+    warnings: list[Problem] = []
+
+    build_snapshots(of_dbt, lambda name: COLUMNS, warnings=warnings)
+    [warning] = [one for one in warnings if "audit forall" in one.message]
+    assert "a division of integers leaves out the rest on Trino" in warning.message
+    assert 'dialect_trust = ["/"] under [tool.vde]' in (warning.hint or "")

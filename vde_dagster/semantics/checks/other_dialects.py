@@ -243,8 +243,18 @@ _HALVES_TO_EVEN = {"postgres": 1, "redshift": 1, "mysql": 2}
 
 
 def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
+    if isinstance(e, exp.DPipe) and origin.dialect in _LISTS_WITHOUT_NULL:
+        kinds_of_sides = [infer(one.unnest()) for one in (e.this, e.expression)]
+        if any(kind is not None and kind.this == _D.ARRAY for kind in kinds_of_sides):
+            what = "a list joined to NULL is the list"
+            hint = "write COALESCE(…, ARRAY[]::INT[]) around each list, and array_cat"
+            return _certain_finding(e, origin, what, hint)
     values = [e.this, e.expression] if isinstance(e, exp.DPipe) else e.expressions
     kinds = {_kind(one) for one in values if not isinstance(one.unnest(), _CONSTANTS)}
+    for value in values:
+        found = _cut_day(e, value, origin)
+        if found is not None:
+            return found
     differing = set(_OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS))
     if origin.dialect == "postgres" and called(e) == "concat":
         differing.add("boolean")
@@ -257,6 +267,8 @@ def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
     return None
 
 
+_LISTS_WITHOUT_NULL = frozenset({"postgres", "redshift"})
+"""Dialects whose `||` of a list and NULL is the list."""
 _CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
 
 
@@ -295,12 +307,26 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         if kind is None:
             return _untyped_finding(e, origin, what)
     if to == "text":
+        found = _cut_day(e, value, origin)
+        if found is not None:
+            return found
         if kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
             what = f"the text of a {kind} is another one"
             return _certain_finding(e, origin, what, "write a format for it")
         if kind is None:
             return _untyped_finding(e, origin, "the text of a value may be another one")
     return None
+
+
+def _cut_day(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
+    """Find the text of PostgreSQL's date_trunc() of a date, which is an instant with a zone."""
+    cut = value.unnest()
+    if origin.dialect != "postgres" or called(cut) != "date_trunc" or len(cut.expressions) != 2:
+        return None
+    kind, what = _kind(cut.expressions[1]), "the text of date_trunc of a date has a zone"
+    if kind == "date":
+        return _certain_finding(e, origin, what, "cast it: CAST(date_trunc(…) AS DATE)")
+    return _untyped_finding(e, origin, what) if kind is None else None
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
@@ -363,6 +389,9 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     if moved is not None:
         return moved
     sides = (_kind(e.this), _kind(e.expression))
+    if sides == ("int", "date"):
+        what = "a number plus a date is a date, which Spark refuses"
+        return _certain_finding(e, origin, what, "write the date first: date + number")
     if origin.dialect not in ("tsql", "fabric", "redshift"):
         return None
     if sides == ("text", "text"):

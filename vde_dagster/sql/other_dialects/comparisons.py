@@ -117,13 +117,27 @@ def _is_condition(node: exp.Expr) -> bool:
     return is_join or isinstance(parent, exp.Where | exp.Having | exp.Qualify)
 
 
+_ELEMENT = "vde_element"
+
+
 def any_of_list(node: exp.Binary, dialect: str) -> Made:
-    """Write DuckDB's `x = ANY(list)`, which is false for a list that is NULL."""
+    """Write `x = ANY(list)` as EXISTS over the list; DuckDB's is false for a list that is NULL.
+
+    SQLGlot (30.30, `transforms.any_to_exists`) names the element `x`, which may be a column.
+
+    Raises:
+        Unwritable: A subquery is compared, which Spark does not support in functions of lists.
+    """
     some = node.expression
-    if dialect != "duckdb" or not isinstance(some, exp.Any):
+    values = some.this.unnest() if isinstance(some, exp.Any) else None
+    if values is None or isinstance(values, exp.Query):
         return None
-    values = some.this.unnest()
-    if isinstance(values, exp.Query | exp.Array):
-        return None
+    if node.this.find(exp.Query):
+        raise Unwritable("a subquery compared with the elements of a list")
+    test = node.__class__(this=node.this.copy(), expression=exp.column(_ELEMENT))
+    element = exp.Lambda(this=test, expressions=[exp.to_identifier(_ELEMENT)])
+    found = exp.Exists(this=values.copy(), expression=element)
+    if dialect != "duckdb" or isinstance(values, exp.Array):
+        return found
     absent = exp.Is(this=values.copy(), expression=exp.Null())
-    return exp.Case(ifs=[exp.If(this=absent, true=exp.false())], default=node.copy())
+    return exp.Case(ifs=[exp.If(this=absent, true=exp.false())], default=found)

@@ -248,8 +248,16 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
     """Write a pattern of LIKE so that its backslashes are characters.
 
     Raises:
-        Unwritable: SQL Server would read a range of characters.
+        Unwritable: SQL Server would read a range of characters, or the patterns are a list.
     """
+    if isinstance(node.expression, exp.Any | exp.All):
+        patterns = node.expression.this.unnest()
+        if isinstance(patterns, exp.Array):
+            listed = node.copy()
+            listed.expression.set("this", exp.Tuple(expressions=patterns.copy().expressions))
+            return pattern_without_escapes(listed, dialect) or listed
+        if not isinstance(patterns, exp.Tuple | exp.Query | exp.Literal):
+            raise Unwritable("LIKE ANY or LIKE ALL of a list")
     if dialect not in _NO_ESCAPE or isinstance(node.parent, exp.Escape):
         return None
     pattern = node.expression
@@ -284,7 +292,7 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
     return exp.Anonymous(this="COALESCE", expressions=[node.copy(), exp.Literal.string("")])
 
 
-def is_text_of_instant(node: exp.Cast) -> bool:
+def is_text_of_instant(node: exp.Cast, dialect: str) -> bool:
     """Return whether a cast writes an instant as a text; other engines write its zone, too."""
     if node.to.this not in exp.DataType.TEXT_TYPES:
         return False
@@ -296,7 +304,8 @@ def is_text_of_instant(node: exp.Cast) -> bool:
     now = isinstance(value, exp.CurrentTimestamp) or (
         isinstance(value, exp.Anonymous) and value.name.upper() == "NOW"
     )
-    return zoned or now
+    made = dialect in ("postgres", "redshift") and isinstance(value, exp.StrToTime)
+    return zoned or now or made or isinstance(value, exp.UnixToTime)
 
 
 _JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})

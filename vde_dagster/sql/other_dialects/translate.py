@@ -48,7 +48,11 @@ def spark_text(
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
-        if isinstance(node, exp.Cast) and dialect not in SPARKS and is_text_of_instant(node):
+        if (
+            isinstance(node, exp.Cast)
+            and dialect not in SPARKS
+            and is_text_of_instant(node, dialect)
+        ):
             raise Unwritable("the text of an instant, which has a zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
