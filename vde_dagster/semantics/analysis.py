@@ -228,7 +228,7 @@ def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
 
 
 def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
-    """Return an analysis in which everything depends on everything, for an unsupported query."""
+    """Return the analysis of an unsupported query: everything depends on everything."""
     reading = _every_table(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     spelled = [s.output_name for s in selects if not s.is_star]

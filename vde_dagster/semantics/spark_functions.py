@@ -443,7 +443,7 @@ def arguments_text(name: str) -> str:
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """Return the minimum and maximum number of arguments; the maximum is None where unlimited."""
+    """Return the minimum and maximum number of arguments; None for an unlimited maximum."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)

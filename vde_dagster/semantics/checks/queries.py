@@ -160,7 +160,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Find mistakes in the SELECT list that names a query's columns; `names` is None if unknown."""
+    """Find mistakes in the SELECT list of a query's names; None for unknown `names`."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

@@ -1,4 +1,4 @@
-"""Conditions implied by others: equal columns, bounds within bounds, contradictions.
+"""Implied conditions: equal columns, bounds within bounds, contradictions.
 
 Only comparisons of columns and literals count, which cannot raise errors. All conditions of a row
 must be true, so conditions on one of two equal columns also hold for the other.
@@ -242,7 +242,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def equal_values(conditions: Iterable[Node]) -> Classes:
-    """Return classes of equal columns and literals, also if numbers had to be widened first."""
+    """Return classes of equal columns and literals, including numbers of different types."""
     return _joined(conditions, _like)
 
 

@@ -303,7 +303,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """Return the order of rows in the form in which functions depend on it."""
+        """Return the order of rows in a form for functions that depend on it."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):

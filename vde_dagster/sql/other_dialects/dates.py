@@ -366,7 +366,7 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     """Round a time to the digits of its type.
 
     Raises:
-        Unwritable: The type has digits of a second to which Spark cannot round.
+        Unwritable: The type has other digits of a second than Spark can round to.
     """
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")

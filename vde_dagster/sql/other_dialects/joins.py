@@ -153,7 +153,7 @@ def _is_plain(join: exp.Join, keys: list[str]) -> bool:
 
 
 def _columns_in_scope(select: exp.Select) -> list[exp.Column]:
-    """Return the columns of a query, without those of the queries that it reads from."""
+    """Return the columns of a query without the columns inside of its relations."""
     read = [select.args["from_"], *(select.args.get("joins") or ()), select.args.get("with_")]
     inside = {id(column) for part in read if part is not None for column in _columns(part)}
     return [column for column in _columns(select) if id(column) not in inside]

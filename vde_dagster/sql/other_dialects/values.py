@@ -268,7 +268,7 @@ def json_value(node: exp.Expr, dialect: str) -> Made:
 
 
 def json_type(node: exp.Cast, dialect: str) -> Made:
-    """Refuse the type JSONB, and a JSON text of which no path is read."""
+    """Refuse the type JSONB, and a JSON text whose paths are not read."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent
