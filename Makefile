@@ -84,6 +84,7 @@ pictures: $(STAMP)  ## Take the docs' pictures of the example anew, in a Chromiu
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures vault
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures site
+	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures forms
 
 # Without the extra dbt, whose pathspec excludes that of mypy.
 lock: $(STAMP)  ## Resolve the dependencies anew

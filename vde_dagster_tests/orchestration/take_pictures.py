@@ -1,5 +1,5 @@
 """The docs' pictures, taken of the example project: `make pictures`; with `vault`, of the vault;
-with `site`, of the documentation site.
+with `site`, of the documentation site; with `forms`, of forms and cleanups.
 
 It builds a copy of the example, opens Dagster on it, edits a model, and waits for the plan.
 """
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from vde_dagster_tests.orchestration.browser import HEIGHT, SECONDS, WIDTH, open_page
+from vde_dagster_tests.orchestration.browser import HEIGHT, SECONDS, WIDTH, cut_off, open_page
+from vde_dagster_tests.orchestration.clicks import open_launchpad, retype, watch_run
 from vde_dagster_tests.orchestration.servers import (
     REPOSITORY,
     Dagster,
@@ -119,6 +120,76 @@ def take_site() -> None:
                 page.screenshot(path=PICTURES / f"{name}.png")
 
 
+ORDERS = """
+-- Orders per day
+MODEL (name marts.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column day), start '2024-01-01',
+  end '2024-01-31', owner 'data@example.com', automation_condition eager);
+SELECT day, count(*) AS orders FROM raw.orders
+WHERE day BETWEEN @start_date AND @end_date GROUP BY day
+"""
+RAW = """
+MODEL (name raw.orders, kind FULL);
+SELECT explode(sequence(DATE'2024-01-01', DATE'2024-01-31')) AS day
+"""
+
+
+def take_forms() -> None:
+    """The form of a plan, the automation of a model, and the history of cleanups."""
+    with tempfile.TemporaryDirectory(prefix="vde-pictures-") as folder:
+        project = Path(folder) / "shop"
+        (project / "models").mkdir(parents=True)
+        settings = "[tool.vde]\nname = 'shop'\njanitor_grace_hours = 0\n"
+        (project / "pyproject.toml").write_text(settings)
+        (project / "models" / "daily.sql").write_text(ORDERS)
+        (project / "models" / "orders.sql").write_text(RAW)
+        vde = [sys.executable, "-m", "vde_dagster.cli"]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+        def run(*arguments: str) -> None:
+            subprocess.run([*vde, *arguments], cwd=project, check=True, env=environment)
+
+        run("apply", "prod", "--yes")
+        with (
+            running_dagster(project, project / ".dagster_home") as dagster,
+            sync_playwright() as playwright,
+        ):
+            wait_for(lambda: len(dagster.filled("marts/daily")) == 31, "the fills")
+            page = open_page(playwright, Path(folder) / "profile")
+            open_launchpad(page, dagster, "vde_new_plan")
+            page.wait_for_timeout(3_000)
+            take_part(page, "launchpad", 560)
+            page.goto(f"{dagster.url}/assets/marts/daily?view=overview")
+            card = page.get_by_text("Automation condition").first
+            expect(card).to_be_visible(timeout=SECONDS)
+            page.get_by_text("Schedules", exact=True).first.scroll_into_view_if_needed()
+            page.wait_for_timeout(3_000)
+            page.screenshot(path=PICTURES / "automation.png")
+            for number in (2, 3):
+                text = ORDERS.replace("count(*)", f"{number} * count(*)")
+                (project / "models" / "daily.sql").write_text(text)
+                run("apply", "dev", "--yes")
+                run("drop", "dev")
+                open_launchpad(page, dagster, "vde_janitor")
+                if number == 2:  # the form keeps the edit
+                    retype(page, "dry_run: true", "dry_run: false")
+                page.get_by_role("button", name="Launch Run").click()
+                watch_run(page, dagster)
+            page.goto(f"{dagster.url}/assets/vde/janitor?view=plots")
+            page.wait_for_timeout(5_000)
+            take_part(page, "janitor-plots", 760)
+            page.goto(f"{dagster.url}/assets/vde/janitor?view=events")
+            expect(page.get_by_text("vde/report").first).to_be_visible(timeout=SECONDS)
+            page.wait_for_timeout(3_000)
+            assert cut_off(page) == []
+            take_part(page, "janitor", 760)
+
+
+def take_part(page: Page, name: str, height: int) -> None:
+    """Take the upper part of a page."""
+    clip = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+    page.screenshot(path=PICTURES / f"{name}.png", clip=clip)
+
+
 def edited(text: str) -> str:
     """Call a flight delayed from half an hour on, as some airports do."""
     changed = text.replace("f.arrival_delay >= 15", "f.arrival_delay >= 30")
@@ -210,4 +281,6 @@ def take_plan(page: Page, dagster: Dagster, plan: str) -> None:
 
 
 if __name__ == "__main__":
-    {"vault": take_vault, "site": take_site}.get(" ".join(sys.argv[1:]), main)()
+    {"vault": take_vault, "site": take_site, "forms": take_forms}.get(
+        " ".join(sys.argv[1:]), main
+    )()

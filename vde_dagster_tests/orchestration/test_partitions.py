@@ -16,7 +16,8 @@ from vde_dagster.orchestration.models.catalog import (
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import NOW, load_catalog, version_of
 from vde_dagster_tests.projects import ProjectFolder
 
 DAILY = ModelName("marts", "daily")
@@ -107,3 +108,37 @@ def test_fine_cadences_over_years_are_shown_by_coarser_units(days: ProjectFolder
     assert display_unit(snapshot, day(1), NOW) is IntervalUnit.FIVE_MINUTE
     long_ago = datetime(2014, 1, 1, tzinfo=timezone.utc)
     assert display_unit(snapshot, long_ago, NOW).value > IntervalUnit.QUARTER_HOUR.value
+
+
+def test_snapshots_are_listed_newest_first_with_their_environments_and_leave_when_unused(
+    built: ProjectFolder,
+) -> None:
+    def shown() -> tuple[list[str], str]:
+        catalog = load_catalog(built)
+        partitions = catalog.partitions[RUNNING]
+        assert isinstance(partitions, dg.MultiPartitionsDefinition)
+        versions = partitions.get_partitions_def_for_dimension(SNAPSHOT).get_partition_keys()
+        return [*versions], catalog.specs[RUNNING].description or ""
+
+    file, older = "models/marts/running.sql", []
+    with open_fake(built.root) as workspace:
+        for environment, before, after in (
+            ("prod", "revenue / orders", "2 * revenue / orders"),
+            ("dev", "2 * revenue", "3 * revenue"),
+            ("test", "3 * revenue", "4 * revenue"),
+        ):
+            built.edit(file, before, after)
+            workspace.reload()
+            workspace.apply(workspace.plan(environment))
+            older.insert(0, version_of(built, "marts.running"))
+        versions, text = shown()
+        assert versions == older
+        first, second, third = versions
+        assert (
+            f"Snapshot `{first}` is published in test. Snapshot `{second}` is published in dev. "
+            f"Snapshot `{third}` is published in prod."
+        ) in text
+        workspace.apply(workspace.plan("prod"))
+        versions, text = shown()
+        assert versions == [first, second]
+        assert f"Snapshot `{first}` is published in prod, test." in text

@@ -112,13 +112,15 @@ class LiveModel:
 
     @property
     def listed(self) -> tuple[LiveVersion, ...]:
-        """Versions that are partitions: published versions, and versions being built.
+        """Versions that are partitions, newest first: published versions and versions being built.
 
         Edits that await approval are not partitions, or production would look half filled. A model
         that no environment contains lists the version of its file.
         """
-        found = tuple(v for v in self.versions if v.environments or v.building)
-        return found or self.versions[:1]
+        found = [v for v in self.versions if v.environments or v.building]
+        # Versions have no times: what is being built is new, and production comes last.
+        found.sort(key=lambda v: (not v.building, v != self.current, PRODUCTION in v.environments))
+        return tuple(found) or self.versions[:1]
 
     def version(self, key: str) -> LiveVersion | None:
         """Return the live version with a partition key."""

@@ -48,7 +48,9 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
     )
 
     def noted(spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.replace_attributes(description=f"{note}\n\n{spec.description or ''}")
+        # The catalog lists the first line, which is the author's.
+        first, _, rest = (spec.description or "").partition("\n\n")
+        return spec.replace_attributes(description="\n\n".join(filter(None, (first, note, rest))))
 
     specs = {name: noted(spec) if counts[name] else spec for name, spec in catalog.specs.items()}
     return replace(catalog, specs=specs, recording=note)

@@ -363,7 +363,7 @@ class VdeTranslator:
             parts.append("*No environment contains it yet.*")
         shown = [
             f"Snapshot `{version.key}` is published in {', '.join(version.environments)}."
-            for version in model.versions
+            for version in model.listed
             if version.environments
         ]
         if shown:
