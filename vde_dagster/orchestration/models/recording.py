@@ -47,12 +47,14 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
         "Until then, it shows filled partitions as missing."
     )
 
-    def noted(spec: dg.AssetSpec) -> dg.AssetSpec:
+    def with_note(spec: dg.AssetSpec) -> dg.AssetSpec:
         # The catalog lists the first line, which is the author's.
         first, _, rest = (spec.description or "").partition("\n\n")
         return spec.replace_attributes(description="\n\n".join(filter(None, (first, note, rest))))
 
-    specs = {name: noted(spec) if counts[name] else spec for name, spec in catalog.specs.items()}
+    specs = {
+        name: with_note(spec) if counts[name] else spec for name, spec in catalog.specs.items()
+    }
     return replace(catalog, specs=specs, recording=note)
 
 

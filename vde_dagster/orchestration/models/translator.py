@@ -356,7 +356,8 @@ class VdeTranslator:
         definition, edited = (model.published or model.snapshot).model, model.snapshot.model
         parts = [definition.description] if definition.description else []
         if model.error:
-            parts.append(f"**This model's file has an error:** {model.error}")
+            error = model.error.replace(" Hint: ", "\n\nHint: ")
+            parts.append(f"**This model's file has an error:** {error}")
         if not model.in_project:
             parts.append("*Removed from the project; an environment still contains it.*")
         elif model.published is None and model.versions:
