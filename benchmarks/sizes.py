@@ -52,6 +52,7 @@ SIZES = {
     "execution_on_spark": Size(spark=True),
     "execution_overhead": Size(),
     "execution_sweep": Size("20", "900"),
+    "field_histories": Size("--seconds 40 --steps 5", "--seconds 900", spark=True),
     "function_types": Size("--calls 500", spark=True),
     "fuzz_project_files": Size("--count 40"),
     "grammar_on_spark": Size("--queries 300", spark=True),

@@ -130,6 +130,7 @@ def _meaning(
         version = opaque_version(
             _python_text(model.python), parent_versions, list(declared), "a Python model"
         )
+        version = _with_nested(version, parents, None, ())
         return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
@@ -154,8 +155,55 @@ def _meaning(
     version = analysis.version
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
+    reads = _reads(analysis.lineage)
+    version = _with_nested(version, parents, model.query, reads)
     columns = _columns(model, version, analysis.output_types)
-    return version, columns, _reads(analysis.lineage), analysis
+    return version, columns, reads, analysis
+
+
+def _with_nested(
+    version: SemanticVersion,
+    parents: Mapping[ModelName, Snapshot],
+    query: str | None,
+    reads: Sequence[Read],
+) -> SemanticVersion:
+    """Include the fields of columns of parents that are read as a whole and got fields in place.
+
+    Such a column keeps its version; a reader of single fields is not concerned.
+
+    Args:
+        query: The query that reads the parents; None if the code reads all of their columns.
+    """
+    changed = {
+        (str(name), column.lower()): digest("fields", *(text for one in own for text in one.texts))
+        for name, snapshot in parents.items()
+        if snapshot.forward is not None
+        for column, own in snapshot.forward.fields
+    }
+    if changed and query is not None and version.opaque is None:
+        from vde_dagster.sql.casts import columns_as_a_whole
+
+        whole = columns_as_a_whole(query)
+        if whole is not None:
+            changed = {key: text for key, text in changed.items() if key[1] in whole}
+    if not changed:
+        return version
+    if query is None or version.opaque is not None:
+        every = sorted(changed.values())
+        made = {name: digest("nested", value, *every) for name, value in version.columns.items()}
+        return replace(version, rows=digest("nested", version.rows, *every), columns=made)
+    found: dict[str | None, set[str]] = {}
+    for read in reads:
+        text = changed.get((read.parent, read.column.lower()))
+        if text is not None:
+            output = read.output.lower() if read.output is not None else None
+            found.setdefault(output, set()).add(text)
+    made = {
+        name: digest("nested", value, *sorted(found[name])) if name in found else value
+        for name, value in version.columns.items()
+    }
+    rows = digest("nested", version.rows, *sorted(found[None])) if None in found else version.rows
+    return replace(version, rows=rows, columns=made)
 
 
 def _in_session(

@@ -11,6 +11,7 @@ from vde_dagster.planning.environments.resolver import Columns
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
+from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
 
@@ -151,10 +152,12 @@ class TableForView:
 
     Args:
         columns: (published name, physical column), in order.
+        fields: (published name, its fields) of nested columns.
     """
 
     ref: TableRef
     columns: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, ShownFields], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,16 @@ def _refusal(finding: Finding) -> ProjectError:
             "in production, as it meant the same"
         )
         hint = "give this one a physical_version and publish it, which makes it a table of its own"
+    elif finding.code is FindingCode.UNNAMED_FIELDS:
+        message = (
+            f"{name} cannot add fields to column {', '.join(finding.names)} in place: the "
+            "published view reads the column as a whole, because it contains an array or a map "
+            "and the model is not forward-only"
+        )
+        hint = (
+            "set forward_only true in its kind, publish that, and then add the field; without "
+            "--forward-only the change makes a new table"
+        )
     elif finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
         message = (
             f"{name} cannot go on with its table of physical_version {model.physical_version}: "

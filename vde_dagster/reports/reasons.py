@@ -70,21 +70,21 @@ _REPEATED = {
     ReasonCode.DATES_OF_TEXTS: "reads a date that it makes of texts",
 }
 _COLUMNS = {
-    "added": "{c.column}{new} is added, NULL in the rows that are there",
-    "restored": "{c.column} is shown again, NULL in rows that were filled without it",
-    "widened": "{c.column} widens from {c.was} to {c.becomes}",
+    "added": "{c.name}{new} is added, NULL in the rows that are there",
+    "restored": "{c.name} is shown again, NULL in rows that were filled without it",
+    "widened": "{c.name} widens from {c.was} to {c.becomes}",
     "retyped": (
-        "{c.column} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
+        "{c.name} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
         "place: the rows that are there show NULL"
     ),
     "reordered": (
-        "{c.column} keeps the order of its struct fields, {c.was}: the query has another, and they "
+        "{c.name} keeps the order of its struct fields, {c.was}: the query has another, and they "
         "are matched by name"
     ),
-    "removed": "{c.column}{old} is no longer shown or filled",
-    "not_retyped": "{c.column} stays {c.was}: its change to {becomes} is ignored",
-    "kept": "{c.column} stays, NULL in new rows: its removal is ignored",
-    "not_added": "{c.column} is not added: its kind ignores additive changes",
+    "removed": "{c.name}{old} is no longer shown or filled",
+    "not_retyped": "{c.name} stays {c.was}: its change to {becomes} is ignored",
+    "kept": "{c.name} stays, NULL in new rows: its removal is ignored",
+    "not_added": "{c.name} is not added: its kind ignores additive changes",
 }
 
 
@@ -157,8 +157,11 @@ def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
 def describe_column_change(change: ColumnChange) -> str:
     """Describe the change of a column in a table that stays, and the values of existing rows."""
     old, new = (f" {type_}" if type_ else "" for type_ in (change.was, change.becomes))
-    becomes = change.becomes or "a struct of other fields"
-    return "column " + _COLUMNS[change.what].format(c=change, old=old, new=new, becomes=becomes)
+    becomes = change.becomes or (
+        "a struct of other fields (declare the column's type, and its fields change in place)"
+    )
+    what = "field " if change.field else "column "
+    return what + _COLUMNS[change.what].format(c=change, old=old, new=new, becomes=becomes)
 
 
 def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
@@ -171,7 +174,7 @@ def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
     first = f"forward-only: {change.table} goes on with the new definition, its rows stay"
     if change.effective_from is not None:
         changes.append(f"rows from {instant_text(change.effective_from)} on are computed again")
-    lost = [c.column for c in change.columns if c.what in ("removed", "retyped", "kept")]
+    lost = [c.name for c in change.columns if c.what in ("removed", "retyped", "kept")]
     nulls = f", NULL in {', '.join(lost)}" if lost else ""
     which = "filled or computed again" if change.effective_from else "filled"
     rollback = (

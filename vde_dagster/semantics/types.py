@@ -7,6 +7,7 @@ assignment follows the rules of ANSI, which Iceberg's tables always use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 
@@ -25,6 +26,8 @@ from vde_dagster.semantics.function_types import (
 from vde_dagster.sql.reading import is_star
 
 Type = exp.DataType | None
+Fields = list[tuple[str, exp.Expr]]
+"""Names and values of a struct's fields."""
 
 _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
@@ -37,6 +40,7 @@ _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F":
 _FIRST_PRESENT = frozenset({"coalesce", "nvl", "greatest", "least"})
 _ALL_ALIKE = _FIRST_PRESENT | {"array", "if"}
 """Functions of any number of values that return their common type."""
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
@@ -212,6 +216,10 @@ def _call(e: exp.Anonymous) -> Type:
         return None
     if any(map(is_star, arguments)):
         return _starred_call(name, len(arguments))
+    if name in _STRUCTS:
+        return _struct(_STRUCTS[name](arguments))
+    if name == "map":
+        return _map(common_type(arguments[::2]), common_type(arguments[1::2]))
     if name in _ALL_ALIKE and arguments:
         found = _common_result(name, arguments)
         if found is not None:
@@ -240,6 +248,47 @@ def _typed_literal(name: str, text: str) -> Type:
         return None
     known = len(span) == 1 or (len(span) == 3 and span[1] == "TO")
     return data_type(f"INTERVAL {' '.join(span)}") if known else None
+
+
+def _named(arguments: Sequence[exp.Expr]) -> Fields:
+    """Return the fields of `named_struct('x', a)`; a name that is computed is empty."""
+    names = (one if isinstance(one, exp.Literal) else None for one in arguments[::2])
+    texts = ("" if one is None else str(one.this).strip("'\"") for one in names)
+    return list(zip(texts, arguments[1::2], strict=False))
+
+
+def _aliased(arguments: Sequence[exp.Expr]) -> Fields:
+    """Return the fields of `struct(a, b + 1 AS c)`."""
+    named = (exp.Alias, exp.Column)
+    return [(a.alias_or_name if isinstance(a, named) else "", a) for a in arguments]
+
+
+_STRUCTS: dict[str, Callable[[Sequence[exp.Expr]], Fields]] = {
+    "named_struct": _named,
+    "struct": _aliased,
+}
+
+
+def _struct(fields: Fields) -> Type:
+    """Return the type of a struct, if all fields have names of word characters and known types."""
+    kinds = [infer(value) for _, value in fields]
+    names = [name.lower() for name, _ in fields]
+    if not fields or None in kinds or len({*names}) < len(names):
+        return None
+    if not all(_WORD.fullmatch(name) for name in names):
+        return None
+    made = [
+        exp.ColumnDef(this=exp.to_identifier(name), kind=kind.copy())
+        for (name, _), kind in zip(fields, kinds, strict=True)
+        if kind is not None
+    ]
+    return exp.DataType(this=_D.STRUCT, expressions=made, nested=True)
+
+
+def _map(key: Type, value: Type) -> Type:
+    if key is None or value is None:
+        return None
+    return exp.DataType(this=_D.MAP, expressions=[key.copy(), value.copy()], nested=True)
 
 
 def _common_result(name: str, arguments: list[exp.Expr]) -> Type:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from vde_dagster.sql.reading import name_of_call, parse_type, read_query
+from vde_dagster.sql.reading import is_star, name_of_call, parse_type, read_query
 
 _VOID = re.compile(r"(?<=[:<,\s])void(?=[>,])", re.IGNORECASE)
 
@@ -51,9 +51,23 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
     return f"CAST({arranged} AS {wanted})"
 
 
+def read_fields(value: str, has: str, wanted: str) -> str:
+    """Write a value of a Spark SQL type with the fields of another type, each read by its name.
+
+    The result has no other fields even if the value has more of them when it is read. Fields that
+    the value lacks are NULL, without a type.
+
+    >>> read_fields("s", "struct<x:int,y:int>", "struct<x:int>")
+    "IF(s IS NULL, NULL, named_struct('x', s['x']))"
+    """
+    kinds = parse_type(_VOID.sub("string", has)), parse_type(wanted)
+    return _Arranging(strict=False, always=True).value(value, *kinds, "", 0)
+
+
 class _Arranging:
-    def __init__(self, strict: bool) -> None:
+    def __init__(self, strict: bool, always: bool = False) -> None:
         self.strict = strict
+        self.always = always
 
     def value(
         self, value: str, has: exp.DataType, wanted: exp.DataType, path: str, depth: int
@@ -90,7 +104,7 @@ class _Arranging:
         if extra and self.strict:
             known = tuple(name for name, _ in fields.values())
             raise UnmatchedField(f"{path}.{extra[0]}".lstrip("."), known)
-        arranged = list(own) != list(fields)
+        arranged = self.always or list(own) != list(fields)
         parts = []
         for key, (name, kind) in fields.items():
             made = "NULL"
@@ -154,6 +168,21 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
         return found
     of_others = Counter(names for one in outputs for names in _made(one))
     return list((Counter(_made(tree)) - of_others).elements())
+
+
+def columns_as_a_whole(query: str) -> set[str] | None:
+    """Return the names that a query reads not only for a field: `s`, but not `s` of `s.x`.
+
+    Returns:
+        Names in lower case; None for all names, if the query has a star.
+
+    >>> sorted(columns_as_a_whole("SELECT s.x, t.r.y.z, upper(u) FROM t") or ())
+    ['u', 'x', 'z']
+    """
+    tree = read_query(query).tree
+    if any(is_star(one) for one in tree.find_all(exp.Star)):
+        return None
+    return {column.name.lower() for column in tree.find_all(exp.Column, exp.Dot)}
 
 
 def type_fields(type_: str) -> list[tuple[str, ...]]:

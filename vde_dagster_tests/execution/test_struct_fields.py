@@ -11,6 +11,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.reports.reasons import describe_change_in_place
 from vde_dagster.spark import SparkEngine
 from vde_dagster.sql.casts import UnmatchedField, cast_by_name, struct_fields, without_order
@@ -42,9 +43,11 @@ class WithStructs(FakeSpark):
     ) -> tuple[tuple[str, str], ...]:
         struct = "STRUCT<x: STRING, y: STRING>"
         outer = {"array(n": "ARRAY<{}>", "map(": "MAP<STRING, {}>", "struct(n": "STRUCT<i: {}>"}
-        query = sql[sql.index("d, ") + 3 :] if "d, " in sql else ""
+        query = sql.partition(" d, ")[2]
         outers = (form for word, form in outer.items() if query.lower().startswith(word))
         types = {"id": "INT", "d": "DATE", "st": next(outers, "{}").format(struct)}
+        if query.startswith("map(struct(a AS x), b)"):
+            types["st"] = "MAP<STRUCT<x: STRING>, STRING>"
         found = super().analyze(sql, before, after)
         return tuple((name, types.get(name, type_)) for name, type_ in found)
 
@@ -90,16 +93,64 @@ def test_a_plan_reports_another_order_of_a_structs_fields(tmp_path: Path) -> Non
         assert said == (what is not None)
 
 
-def test_other_fields_of_a_struct_are_a_destructive_change(tmp_path: Path) -> None:
-    others = ("'x', a, 'z', b", "'x', a", "'x', a, 'y', b, 'z', b")
-    folder = changed(
-        tmp_path, [(f"{STRUCT} AS st", f"named_struct({one}) AS st") for one in others]
-    )
-    for path in (folder.root / "models").glob("*.sql"):
-        assert "named_struct" in path.read_text()
+FIELDS = [
+    (f"{STRUCT} AS st", "named_struct('x', a, 'y', b, 'z', id) AS st", [("added", "z")]),
+    (f"{STRUCT} AS st", "struct(id AS z, b AS y, a AS x) AS st", [("added", "z")]),
+    (f"{STRUCT} AS st", "named_struct('x', a) AS st", [("removed", "y")]),
+    (f"{STRUCT} AS st", "named_struct('x', id, 'y', b) AS st", [("retyped", "x")]),
+    (f"array({STRUCT}) AS st", "array(struct(a AS x)) AS st", [("removed", "element.y")]),
+    (
+        f"map('k', {STRUCT}) AS st",
+        "map('k', struct(a AS x, b AS y, struct(id AS n) AS z)) AS st",
+        [("added", "value.z")],
+    ),
+    (
+        f"struct({STRUCT} AS i) AS st",
+        "struct(struct(a AS x, b AS z) AS i, 1 AS j) AS st",
+        [("removed", "i.y"), ("added", "i.z"), ("added", "j")],
+    ),
+    (f"{STRUCT} AS st", "WITH c", [("added", "z")]),
+]
+
+
+def test_a_plan_reports_each_field_that_changes(tmp_path: Path) -> None:
+    ctes = "named_struct('x', a, 'y', b, 'z', 1) AS st"
+    changes = [(before, ctes if "WITH" in after else after) for before, after, _ in FIELDS]
+    folder = changed(tmp_path, changes)
+    path = folder.root / f"models/m{len(FIELDS) - 1}.sql"
+    text = path.read_text()
+    head, _, query = text.partition("\nSELECT")
+    path.write_text(f"{head}\nWITH c AS (SELECT{query}) SELECT * FROM c")
+    with open_fake(folder.root) as workspace:
+        with pytest.raises(ProjectError) as told:
+            workspace.plan("prod", now=NOW)
+        assert str(told.value).count("a destructive change, which its policy") == 4
+        assert "field st.element.y STRING is no longer shown or filled" in str(told.value)
+        allowed = PlanOptions(allow_destructive=("q.*",))
+        plan = workspace.plan("prod", allowed, now=NOW)
+    in_place = {one.name.name: one.in_place for one in plan.models}
+    for number, (before, _, fields) in enumerate(FIELDS):
+        found = in_place[f"m{number}"]
+        assert found is not None
+        assert [(one.what, one.field) for one in found.columns] == fields, before
+
+
+def test_a_field_of_unknown_type_is_refused(tmp_path: Path) -> None:
+    after = "named_struct('x', a, 'y', b, 'z', from_json(b, 'k INT')) AS st"
+    folder = changed(tmp_path, [(f"{STRUCT} AS st", after)])
     with open_fake(folder.root) as workspace, pytest.raises(ProjectError) as told:
         workspace.plan("prod", now=NOW)
-    assert str(told.value).count("to a struct of other fields") == len(others)
+    assert "to a struct of other fields" in str(told.value)
+    assert "declare the column's type" in str(told.value)
+
+
+def test_keys_of_maps_get_no_fields_in_place(tmp_path: Path) -> None:
+    folder = changed(
+        tmp_path, [("map(struct(a AS x), b) AS st", "map(struct(a AS x, b AS y), b) AS st")]
+    )
+    with open_fake(folder.root) as workspace, pytest.raises(ProjectError) as told:
+        workspace.plan("prod", now=NOW)
+    assert "column st changes its type from MAP<STRUCT<x: STRING>" in str(told.value)
 
 
 def test_types_are_cast_by_name_at_every_depth() -> None:
@@ -188,3 +239,89 @@ def test_fields_in_another_order_keep_their_values_in_every_kind(
     ):
         workspace.apply(workspace.plan("prod"))
     assert "field 'z'" in str(told.value)
+
+
+MORE = "named_struct('y', b, 'x', a, 'z', id)"
+
+
+@pytest.mark.spark
+def test_fields_are_added_and_dropped_in_place_in_every_kind(
+    tmp_path: Path, spark_engine: SparkEngine
+) -> None:
+    nested = "{0} AS st, array({0}, NULL) AS li, map('k', {0}) AS ma, struct({0} AS i) AS deep"
+    files = {
+        "models/whole.sql": "MODEL (name q.whole, kind VIEW);\nSELECT id, st, li FROM q.by_time",
+        "models/part.sql": "MODEL (name q.part, kind FULL);\nSELECT id, st.x AS x FROM q.by_time",
+    }
+    for name, kind in KINDS.items():
+        text = model(name, kind, nested.format(STRUCT), DAYS if name == "by_time" else "")
+        if name == "by_partition":
+            text = {p: t.replace(");\n", ", partitioned_by (d));\n", 1) for p, t in text.items()}
+        files |= text
+    folder = ProjectFolder(tmp_path / "p", files)
+    old, new = {"x": "a1", "y": "b1"}, {"x": "a1", "y": "b1", "z": 1}
+
+    def replace_all(before: str, after: str) -> None:
+        for name in KINDS:
+            path = f"models/{name}.sql"
+            folder.write(path, (folder.root / path).read_text().replace(before, after))
+
+    def rows(workspace: Workspace, environment: str, name: str) -> list[Any]:
+        current = " WHERE valid_to IS NULL" if name == "history" else ""
+        asked = f"SELECT id, st, li, ma, deep FROM q.{name}{current} ORDER BY id"
+        return list(workspace.query(environment, asked).rows)
+
+    def structs(found: Any) -> list[Any]:
+        _, st, li, ma, deep = found
+        assert li[1] is None
+        return [st, li[0], ma["k"], deep["i"]]
+
+    def apply(environment: str, day: int, **options: Any) -> Any:
+        with Workspace.open(folder.root) as workspace:
+            now = datetime(2024, 1, day, 1, tzinfo=timezone.utc)
+            plan = workspace.plan(environment, PlanOptions(**options), now=now)
+            assert workspace.apply(plan).published
+            return {one.name.name: one for one in plan.models}
+
+    apply("prod", 2)
+    replace_all(STRUCT, MORE)
+    models = apply("dev", 2)
+    assert models["part"].table is not None
+    assert not models["part"].intervals, "it reads one field alone, which did not change"
+    with Workspace.open(folder.root) as workspace:
+        for name in KINDS:
+            shown = "q.by_time" if name == "by_time" else f"q.{name}"
+            catalog = workspace.settings.catalog
+            _, seen = workspace.engine().query(f"SELECT st FROM {catalog}.{shown} WHERE id = 1")
+            assert seen == ((old,),), "production's published view has no other field"
+            assert structs(rows(workspace, "prod", name)[0]) == [old] * 4, name
+            filled = name in ("by_time", "by_key", "by_partition", "history")
+            wanted = new if filled else {**old, "z": None}
+            assert structs(rows(workspace, "dev", name)[0]) == [wanted] * 4, name
+        whole = "SELECT st, li[0] FROM q.whole WHERE id = 1"
+        assert workspace.query("prod", whole).rows == ((old, old),)
+        assert workspace.query("dev", whole).rows == ((new, new),)
+    apply("prod", 2)
+    with Workspace.open(folder.root) as workspace:
+        now = datetime(2024, 1, 3, 1, tzinfo=timezone.utc)
+        workspace.apply(workspace.plans.due("prod", now=now))
+        first, second = rows(workspace, "prod", "by_time")
+        assert structs(first) == [{**old, "z": None}] * 4
+        assert structs(second) == [{"x": "a2", "y": "b2", "z": 2}] * 4
+        for name in ("by_key", "by_partition", "history"):
+            assert structs(rows(workspace, "prod", name)[0]) == [new] * 4, name
+        asked = workspace.query("prod", "SELECT count(*) FROM q.history")
+        assert asked.rows == ((4,),), "each key got one version with the field"
+    replace_all(MORE, "named_struct('x', a, 'z', CAST(id AS STRING))")
+    apply("prod", 3, allow_destructive=("q.*",))
+    with Workspace.open(folder.root) as workspace:
+        now = datetime(2024, 1, 4, 1, tzinfo=timezone.utc)
+        workspace.apply(workspace.plans.due("prod", now=now))
+        assert structs(rows(workspace, "prod", "by_time")[1]) == [{"x": "a2", "z": None}] * 4
+        assert structs(rows(workspace, "prod", "by_key")[1]) == [{"x": "a2", "z": "2"}] * 4
+        published = workspace.store.environments.get("prod")
+        assert published is not None
+        workspace.environments.rollback("prod", published.version - 2)
+        assert (
+            structs(rows(workspace, "prod", "by_time")[1]) == [{"x": "a2", "y": "b2", "z": 2}] * 4
+        )

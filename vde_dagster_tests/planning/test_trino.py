@@ -135,7 +135,7 @@ def test_a_held_state_of_a_table_is_read_under_the_columns_that_it_had() -> None
     state = PinnedTable(7, types, {"a": "INT", "b": "TIMESTAMP"})
     assert trino_select(ref, columns, "lake", state) == (
         'SELECT CAST("a" AS BIGINT) AS "out", "b" AS "b", '
-        'CAST(NULL AS ARRAY(ROW(x INTEGER))) AS "c" FROM "lake"."n"."t" FOR VERSION AS OF 7'
+        'CAST(NULL AS ARRAY(ROW("x" INTEGER))) AS "c" FROM "lake"."n"."t" FOR VERSION AS OF 7'
     )
     empty = trino_select(ref, columns[1:2], "lake", PinnedTable(None, types))
     assert empty == 'SELECT CAST(NULL AS TIMESTAMP(6) WITH TIME ZONE) AS "b" WHERE false'

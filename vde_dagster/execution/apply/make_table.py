@@ -1,7 +1,7 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
 Both are one commit of Iceberg metadata, without an engine, in one transaction with the state.
-Columns are added and never removed: readers and fills name their columns.
+Columns and fields are added and never removed: readers and fills name their columns and fields.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
-from vde_dagster.lakehouse.metadata.table_metadata import current_schema, head_of
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of, current_schema, head_of
 from vde_dagster.lakehouse.publishing.commit import change_at_last
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.contracts import same_type
-from vde_dagster.planning.environments.resolver import column_map, fill_map
+from vde_dagster.planning.environments.resolver import column_map, fill_map, nested_columns
 from vde_dagster.planning.plan.assign_tables import extended
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
+from vde_dagster.sql.casts import without_order
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.table_commits import TableCommit
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
+    from vde_dagster.state.store import StateStore
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
@@ -97,6 +99,7 @@ def _change(
 ) -> PhysicalTable:
     """Add a definition's columns to a table, and create the branch for its preview."""
     store = lakehouse.store
+    _require_named_fields(store, table, snapshot)
     by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
     _check_types(table, snapshot, by_version)
     whole, also = table, TableCommit()
@@ -105,9 +108,11 @@ def _change(
         nonlocal whole, also
         known = store.tables.get(table.id)
         taken = {field["name"].lower() for field in current_schema(now)["fields"]}
+        grown = extended(known, snapshot, columns_of(now, None)).columns[: len(known.columns)]
         added = _named_apart(known, snapshot, taken, by_version)
-        whole = replace(known, columns=(*known.columns, *added))
-        updates = append_columns(now, [(c.name, c.type or "STRING") for c in added])
+        whole = replace(known, columns=(*grown, *added))
+        changed = tuple(column for column in whole.columns if column not in known.columns)
+        updates = append_columns(now, [(c.name, c.type or "STRING") for c in changed])
         made = None
         if preview is not None and preview.branch is not None:
             head = head_of(now)
@@ -125,13 +130,36 @@ def _change(
         also = TableCommit(
             lease=lease,
             subject=str(table.ref),
-            columns=(known.id, added) if added else None,
+            columns=(known.id, changed) if changed else None,
             branched=made,
         )
         return updates
 
     change_at_last(lakehouse, table.ref, change, "table.in_place", lambda: also)
     return whole
+
+
+def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
+    """Check that no environment reads a column as a whole that gets fields.
+
+    A published view of such a column would fail, as its type would be another one.
+    """
+    grown = extended(table, snapshot).columns
+    growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
+    readers = store.shown.entries_on_tables([table.id]) if growing else []
+    shown = store.snapshots.load({entry.snapshot_id for _, entry in readers})
+    for environment, entry in readers:
+        reader = shown[entry.snapshot_id]
+        fields = nested_columns(reader, table)
+        for output, physical in column_map(reader, table):
+            if physical in growing and output not in fields:
+                raise ConflictError(
+                    f"{snapshot.name} cannot add fields to column {output} in place: environment "
+                    f"'{environment}' shows the table by a definition that is not forward-only, "
+                    "so its view reads the column as a whole",
+                    hint=f"publish the forward-only definition there: vde apply {environment}; or "
+                    f"remove the environment: vde drop {environment}",
+                )
 
 
 def _types_by_version(
@@ -172,11 +200,13 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
     """Check that a column's new type fits the existing column, if only the engine knows it."""
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
+    nested = nested_columns(snapshot, extended(table, snapshot))
     for column in snapshot.columns:
         was, becomes = there.get(physical.get(column.version, "")), types.get(column.version)
         if column.type is not None or was is None or becomes is None:
             continue
-        if not same_type(was, becomes):
+        was = nested[column.name].shown if column.name in nested else was
+        if not same_type(without_order(was), without_order(becomes)):
             raise ExecutionError(
                 f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
                 "the new definition, according to Spark",

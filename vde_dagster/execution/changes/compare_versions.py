@@ -35,7 +35,7 @@ from vde_dagster.planning.changes.query import (
     weigh_lineage,
     weigh_versions,
 )
-from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.environments.resolver import column_map, nested_columns
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -368,8 +368,15 @@ def read_side(
 def _table_columns(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
     types = columns_of(shown.metadata, shown.pin.schema_id)
     versions = {column.name: column.version for column in snapshot.columns}
+    fields = nested_columns(snapshot, shown.table)
     return tuple(
-        ViewColumn(output, types[place], versions[output], place)
+        ViewColumn(
+            output,
+            fields[output].shown if output in fields else types[place],
+            versions[output],
+            place,
+            fields.get(output),
+        )
         for output, place in column_map(snapshot, shown.table)
     )
 

@@ -19,7 +19,7 @@ from vde_dagster.execution.published_version import (
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, head_of
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
 from vde_dagster.planning.environments.environment import environment_name
-from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.environments.resolver import column_map, nested_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse.rows.scan import FileState
     from vde_dagster.planning.environments.environment import Entry, Environment
     from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.nested_fields import ShownFields
     from vde_dagster.planning.tables.table import PhysicalTable
 
 
@@ -242,7 +243,8 @@ class _Reading:
         read: dict[str, str] = {}
         for column, own in physical.items():
             read.setdefault(own, column)
-        metadata = self._metadata([(column, own) for own, column in read.items()])
+        fields = nested_columns(self.snapshot, table)
+        metadata = self._metadata([(column, own) for own, column in read.items()], fields)
         once = {column: read[own] for column, own in physical.items()}
         found = self.handles.lakehouse.table_from_metadata(metadata, self.table.ref)
         return ShownRows(found, once, columns_of(metadata, None))
@@ -254,9 +256,11 @@ class _Reading:
             raise UsageError(f"{self.name} has no column '{column}'", hint=hint)
         return named[column.lower()]
 
-    def _metadata(self, columns: list[tuple[str, str]]) -> dict[str, Any]:
+    def _metadata(
+        self, columns: list[tuple[str, str]], fields: Mapping[str, ShownFields]
+    ) -> dict[str, Any]:
         uuid = str(self.metadata["table-uuid"])
-        found = pinned_metadata(self.metadata, *self.state, columns, {}, uuid, {})
+        found = pinned_metadata(self.metadata, *self.state, columns, {}, uuid, {}, fields)
         if found is None:
             raise UsageError(
                 f"the data of {self.name} is gone: another program than vde expired it",

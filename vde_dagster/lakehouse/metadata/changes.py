@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.metadata.table_metadata import (
@@ -27,6 +27,10 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
     snapshot_ids,
 )
 from vde_dagster.lakehouse.metadata.types import build_schema, spark_to_iceberg
+from vde_dagster.sql.reading import parse_type
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 Json = dict[str, Any]
 Updates = tuple[Json, ...]
@@ -156,12 +160,44 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Add missing columns, which are NULL in existing rows."""
+    """Add missing columns, and missing fields of structs; both are NULL in existing rows.
+
+    Args:
+        columns: (name, Spark SQL type) of new columns, and of columns whose structs get fields.
+    """
     fields = current_schema(metadata)["fields"]
-    taken = {field["name"].lower() for field in fields}
-    new = [(name, type_, None) for name, type_ in columns if name.lower() not in taken]
+    types = {name.lower(): (name, type_) for name, type_ in columns}
     ids = itertools.count(int(metadata["last-column-id"]) + 1)
-    return _new_schema(metadata, [*fields, *build_schema(new, ids)["fields"]], next(ids) - 1)
+    kept = []
+    for field in fields:
+        _, type_ = types.pop(field["name"].lower(), (None, None))
+        kind = field["type"]
+        if type_ is not None and not isinstance(kind, str):
+            kind = _with_missing_fields(kind, parse_type(type_), ids)
+        kept.append({**field, "type": kind})
+    new = [(name, type_, None) for name, type_ in types.values()]
+    return _new_schema(metadata, [*kept, *build_schema(new, ids)["fields"]], next(ids) - 1)
+
+
+def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
+    """Return a nested type with the fields that another type has more, in new last places."""
+    if isinstance(kind, str) or not wanted.expressions:
+        return kind
+    if kind["type"] != "struct":
+        inner = "element" if kind["type"] == "list" else "value"
+        return {**kind, inner: _with_missing_fields(kind[inner], wanted.expressions[-1], ids)}
+    types = {part.name.lower(): part for part in wanted.expressions}
+    fields: list[Json] = []
+    for field in kind["fields"]:
+        part = types.pop(field["name"].lower(), None)
+        own = field["type"]
+        inner = own if part is None else _with_missing_fields(own, part.args["kind"], ids)
+        fields.append({**field, "type": inner})
+    for part in types.values():
+        number, type_ = next(ids), part.args["kind"].sql("spark")
+        new: Json = {"id": number, "name": part.name, "required": False}
+        fields.append({**new, "type": spark_to_iceberg(type_, ids.__next__)})
+    return {**kind, "fields": fields}
 
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:

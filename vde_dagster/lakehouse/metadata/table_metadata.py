@@ -7,9 +7,14 @@ are preserved. Source: https://iceberg.apache.org/spec/#table-metadata-and-snaps
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.lakehouse.metadata.types import iceberg_to_spark
+from vde_dagster.planning.tables.nested_fields import ShownFields
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 MAIN = "main"
 
@@ -66,13 +71,20 @@ def with_other_columns(
     table_uuid: str,
     properties: Mapping[str, str],
     now_ms: int,
+    shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return metadata with a table's files and history under other columns."""
+    """Return metadata with a table's files and history under other columns.
+
+    Args:
+        shown_fields: The fields of nested columns, by published name.
+    """
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}
     fields = []
     for name, own in columns:
         field = {**by_name[own.lower()], "name": name}
+        if name in shown_fields:
+            field["type"] = _with_fields(field["type"], shown_fields[name])
         if name in docs:
             field["doc"] = docs[name]
         fields.append(field)
@@ -111,6 +123,28 @@ def with_other_columns(
         unsorted = [o for o in orders if o["order-id"] != 0] + [{"order-id": 0, "fields": []}]
         shown = {**shown, "sort-orders": unsorted, "default-sort-order-id": 0}
     return shown
+
+
+def _with_fields(kind: Any, fields: ShownFields) -> Any:
+    """Return a nested type with the fields that a definition shows, under the same field ids."""
+    from vde_dagster.sql.reading import parse_type
+
+    def narrowed(kind: Any, read: exp.DataType, shown: exp.DataType) -> Any:
+        if isinstance(kind, str) or not read.expressions:
+            return kind
+        if kind["type"] == "struct":
+            own = {field["name"].lower(): field for field in kind["fields"]}
+            made = []
+            for part, named in zip(read.expressions, shown.expressions, strict=True):
+                field = own.get(part.name.lower())
+                if field is not None:
+                    type_ = narrowed(field["type"], part.args["kind"], named.args["kind"])
+                    made.append({**field, "name": named.name, "type": type_})
+            return {**kind, "fields": made}
+        inner = "element" if kind["type"] == "list" else "value"
+        return {**kind, inner: narrowed(kind[inner], read.expressions[-1], shown.expressions[-1])}
+
+    return narrowed(kind, parse_type(fields.read), parse_type(fields.shown))
 
 
 def current_schema(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
     with_other_columns,
 )
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, HeldState
+from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.state.environments.pins import Head
@@ -180,6 +181,7 @@ def pinned_metadata(
     docs: Mapping[str, str],
     table_uuid: str,
     properties: Mapping[str, str],
+    shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Return metadata with only a pinned snapshot and a model's columns; None if it is gone.
 
@@ -193,7 +195,7 @@ def pinned_metadata(
     refs = {MAIN: {"type": "branch", "snapshot-id": snapshot_id}} if snapshot_id else {}
     at_pin = {**metadata, "current-schema-id": schema, "refs": refs}
     updated = int(metadata["last-updated-ms"])
-    shown = with_other_columns(at_pin, columns, docs, table_uuid, properties, updated)
+    shown = with_other_columns(at_pin, columns, docs, table_uuid, properties, updated, shown_fields)
     shown_schema = shown["current-schema-id"]
     snapshot = snapshots.get(snapshot_id or 0)
     listed = [{**snapshot, "schema-id": shown_schema}] if snapshot is not None else []

@@ -69,6 +69,7 @@ def metadata_in_place_of_view(
         str(uuid.uuid5(_NAMES, f"{behind['table-uuid']}/{ref}")),
         {**dict(definition.properties), "comment": definition.comment or ""},
         now_ms,
+        dict(shown.fields),
     )
 
 

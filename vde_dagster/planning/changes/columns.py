@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vde_dagster.planning.environments.contracts import same_type, widens_in_place
+from vde_dagster.planning.tables.nested_fields import ShownFields
 
 Event = Literal["added", "removed", "renamed", "retyped"]
 
@@ -19,12 +20,14 @@ class ViewColumn:
     Args:
         version: Hash of the expression that computes its value.
         place: The physical column with its values; None if the model has no table.
+        fields: How to read a nested column whose fields may change in place.
     """
 
     name: str
     type: str
     version: str
     place: str | None = None
+    fields: ShownFields | None = None
 
 
 @dataclass(frozen=True, slots=True)

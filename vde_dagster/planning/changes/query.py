@@ -342,7 +342,11 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
     for i, column in enumerate(columns):
         place = column.place or ""
         name = f"{of}.{quote(place)}" if of else quote(place)
-        found.append(f"{_cast(name, types.get(place), column.type)} AS c{i}")
+        if column.fields is not None and place in types:
+            value = f"CAST({column.fields.value(name, types[place])} AS {column.type})"
+        else:
+            value = _cast(name, types.get(place), column.type)
+        found.append(f"{value} AS c{i}")
     return ", ".join(found)
 
 

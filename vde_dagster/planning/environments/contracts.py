@@ -15,7 +15,9 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
+from vde_dagster.planning.environments.resolver import nested_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
+from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Exposure
 from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
@@ -266,12 +268,19 @@ def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
     if table is None and analysed is not None:
         return {name: _printable_type(type_) for name, type_ in analysed}
     written: dict[str, str | None] = {}
+    nested: dict[str, ShownFields] = {}
     if table is not None and table.created:
         for column in table.columns:
             for version in (column.version, *column.earlier):
                 written.setdefault(version, column.type)
+        if all(column.version in written for column in snapshot.columns):
+            nested = nested_columns(snapshot, table)
     return {
-        column.name: _printable_type(written.get(column.version) or column.type)
+        column.name: _printable_type(
+            nested[column.name].shown
+            if column.name in nested
+            else written.get(column.version) or column.type
+        )
         for column in snapshot.columns
     }
 

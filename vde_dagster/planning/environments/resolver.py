@@ -9,6 +9,7 @@ from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
+from vde_dagster.planning.tables.nested_fields import ShownFields, is_nested, select_fields
 from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import ExternalTable, PhysicalTable, TableRef, external_table
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -27,6 +28,7 @@ class Binding:
         stand_in: A subquery in place of a table that does not exist yet.
         commits: The commits to read, where not all rows are read.
         pinned: The state of the table to read; None for its current state.
+        fields: How to read nested columns, by output column; see `nested_columns`.
     """
 
     snapshot: Snapshot
@@ -37,6 +39,7 @@ class Binding:
     stand_in: str | None = None
     commits: CommitRange | None = None
     pinned: PinnedTable | None = None
+    fields: Mapping[str, ShownFields] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Resolver:
             self.branches.get(entry.table_id, table.branch),
             stand_in=self.stand_ins.get(entry.table_id),
             commits=self.commits.get(name),
+            # A stand-in has the types of the model's query.
+            fields={} if entry.table_id in self.stand_ins else nested_columns(snapshot, table),
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
@@ -143,7 +148,8 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
     # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
     columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
     table = replace(table, columns=columns, preview=None)
-    return Binding(snapshot, table, column_map(snapshot, table), pinned=state)
+    fields = nested_columns(snapshot, table)
+    return Binding(snapshot, table, column_map(snapshot, table), pinned=state, fields=fields)
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
@@ -163,6 +169,36 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
         )
         for column in snapshot.columns
     )
+
+
+def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
+    """Return how a snapshot reads nested columns of a table whose fields may change in place.
+
+    All branches of a table share its schema, so a reader that names no fields would see those that
+    another environment adds. Every reader of such a table names them from the first publication on;
+    for fields inside of arrays and maps, which costs reading all of them, only readers of
+    forward-only models do.
+
+    Returns:
+        By output column; other columns are read as they are.
+    """
+    kind, forward = snapshot.model.kind, snapshot.forward
+    physical = {column.name: column for column in table.columns}
+    whole = kind.forward_only or forward is not None or table.mixed or table.preview is not None
+    found = {}
+    for output, name in column_map(snapshot, table):
+        column = physical[name]
+        if column.type is None or not is_nested(column.type) or not kind.changes_in_place:
+            continue
+        if whole or column.fields or not _has_many(column.type):
+            shown = forward.column_fields(output) if forward is not None else ()
+            found[output] = select_fields(column.type, column.fields, shown)
+    return found
+
+
+def _has_many(type_: str) -> bool:
+    """Return whether a type has arrays or maps."""
+    return "array<" in type_.lower() or "map<" in type_.lower()
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
@@ -218,8 +254,14 @@ def select_physical(binding: Binding, catalog: str) -> str:
     """Return the query that reads a bound table under the model's own column names."""
     assert binding.table is not None
     if binding.pinned is not None:
-        return pinned_select(binding.table.ref.quoted(catalog), binding.pinned, binding.columns)
-    columns = ", ".join(quote_as(physical, name) for name, physical in binding.columns)
+        source = binding.table.ref.quoted(catalog)
+        return pinned_select(source, binding.pinned, binding.columns, binding.fields)
+    columns = ", ".join(
+        f"{binding.fields[name].value(quote(physical))} AS {quote(name)}"
+        if name in binding.fields
+        else quote_as(physical, name)
+        for name, physical in binding.columns
+    )
     at = ""
     if binding.commits is not None:
         at = binding.commits.clause

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
@@ -15,6 +16,14 @@ from vde_dagster.planning.environments.resolver import changes_in_place, column_
 from vde_dagster.planning.intervals.cadence import ALWAYS, IntervalUnit
 from vde_dagster.planning.plan.missing_intervals import Window, missing_intervals
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
+from vde_dagster.planning.tables.nested_fields import (
+    Field,
+    Fields,
+    list_fields,
+    missing_fields,
+    typed_fields,
+    with_fields,
+)
 from vde_dagster.planning.tables.table import (
     PREVIEW_PREFIX,
     PhysicalColumn,
@@ -87,6 +96,7 @@ def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
         shown.forward.table_id == snapshot.forward.table_id
         and shown.forward.content == snapshot.forward.content
         and shown.columns == snapshot.columns
+        and shown.forward.fields == snapshot.forward.fields
     )
 
 
@@ -192,7 +202,10 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
     if table.fill_version != fill:
         return False
     offered = {column.version for column in table.columns}
-    return all(column.version in offered for column in snapshot.columns)
+    if not all(column.version in offered for column in snapshot.columns):
+        return False
+    fields = snapshot.forward.field_versions if snapshot.forward is not None else ()
+    return not fields or set(fields) <= {one.version for c in table.columns for one in c.fields}
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
@@ -214,7 +227,8 @@ def preview_version(snapshot: Snapshot) -> str | None:
     if forward is None:
         return None
     versions = (column.version for column in snapshot.columns)
-    return digest("preview", forward.table_id, forward.content, *versions)
+    fields = (text for _, listed in forward.fields for one in listed for text in one.texts)
+    return digest("preview", forward.table_id, forward.content, *versions, *fields)
 
 
 class TablesByContent:
@@ -307,8 +321,15 @@ def choose_filler(
     return again if covers(table, again) else None
 
 
-def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
-    """Return a production table with the columns that a definition adds to it."""
+def extended(
+    table: PhysicalTable, snapshot: Snapshot, there: Mapping[str, str] = MappingProxyType({})
+) -> PhysicalTable:
+    """Return a production table with the columns and fields that a definition adds to it.
+
+    Args:
+        there: Spark SQL types of the columns in the catalog, if they were read.
+    """
+    table = _with_fields(table, snapshot, there)
     offered = table.column_named_by_version()
     taken = {column.name.lower() for column in table.columns}
     added = []
@@ -320,6 +341,48 @@ def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
             taken.add(name.lower())
             added.append(PhysicalColumn(name, column.version, column.type, in_place=True))
     return replace(table, columns=(*table.columns, *added)) if added else table
+
+
+def _with_fields(
+    table: PhysicalTable, snapshot: Snapshot, there: Mapping[str, str]
+) -> PhysicalTable:
+    forward = snapshot.forward
+    if forward is None or not forward.fields:
+        return table
+    versions = {column.name: column.version for column in snapshot.columns}
+    outputs = {versions[name]: name for name, _ in forward.fields}
+    types = {column.name: column.type for column in snapshot.columns}
+    columns = tuple(
+        _with_new_fields(
+            column, forward.column_fields(outputs[column.version]), type_, there.get(column.name)
+        )
+        if column.version in outputs and (type_ := types[outputs[column.version]]) is not None
+        else column
+        for column in table.columns
+    )
+    return table if columns == table.columns else replace(table, columns=columns)
+
+
+def _with_new_fields(
+    column: PhysicalColumn, shown: Fields, type_: str, there: str | None
+) -> PhysicalColumn:
+    """Return a physical column with the fields that a definition adds to its structs.
+
+    Args:
+        type_: The definition's type of the column.
+        there: The column's Spark SQL type in the catalog; None for the recorded type. Fields that
+            a process left there before it updated the state are never shown.
+    """
+    assert column.type is not None
+    has, added = there or column.type, column.fields
+    known = typed_fields(column.type)
+    left = (one.path for one in list_fields(has) if one.lower_path not in known)
+    added += tuple(Field(path, "left behind") for path in left)
+    new = missing_fields(has, added, shown, type_)
+    if not new:
+        return column
+    fields = (*added, *(Field((*one.parent, one.name), one.version) for one in new))
+    return column._replace(type=with_fields(has, new), fields=fields)
 
 
 def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:

@@ -7,23 +7,21 @@ it and its children do not change. New columns get new versions.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.environments.contracts import same_type, widens_in_place
+from vde_dagster.planning.plan.columns_in_place import ColumnsInPlace, columns_in_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.snapshots.identity import identified
-from vde_dagster.planning.snapshots.snapshot import Forward, OutputColumn, Snapshot
+from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -105,6 +103,7 @@ class FindingCode(str, Enum):
     KEY_RETYPED = "key_retyped"
     RECOMPUTED_ELSEWHERE = "recomputed_elsewhere"
     ROWS_STAY = "rows_stay"
+    UNNAMED_FIELDS = "unnamed_fields"
     DESTRUCTIVE = "destructive"
     ADDITIVE = "additive"
 
@@ -115,7 +114,7 @@ class Finding:
 
     Args:
         refuses: Whether nothing can be planned until the model's author decides.
-        names: Other models of a shared table, or environments that preview the change.
+        names: Other models of a shared table, environments that preview the change, or columns.
         others: Environments that recompute the model instead.
         changes: Column changes that the finding is about.
     """
@@ -164,8 +163,8 @@ class ForwardOnly:
         if not _goes_on(plain, base):
             self._note_recomputation(plain, FindingCode.KIND_CHANGED)
             return plain
-        columns, changes = columns_in_place(plain, base, table, self.types(table))
-        retyped = _retyped(plain, changes)
+        made = columns_in_place(plain, base, table, self.types(table))
+        retyped = _retyped(plain, made.changes)
         if retyped is not None:
             self._note_recomputation(plain, FindingCode.KEY_RETYPED, (retyped,))
             return plain
@@ -176,7 +175,10 @@ class ForwardOnly:
             names = tuple(map(str, sharing))
             self.findings.append(Finding(FindingCode.SHARED_TABLE, plain.model, True, names))
             return plain
-        return self._extend(plain, base, table, columns, changes)
+        if made.unnamed:
+            columns = tuple(made.unnamed)
+            self.findings.append(Finding(FindingCode.UNNAMED_FIELDS, plain.model, True, columns))
+        return self._extend(plain, base, table, made)
 
     def _note_recomputation(
         self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
@@ -239,15 +241,16 @@ class ForwardOnly:
         plain: Snapshot,
         base: Snapshot,
         table: PhysicalTable,
-        columns: tuple[OutputColumn, ...],
-        changes: ColumnChanges,
+        made: ColumnsInPlace,
     ) -> Snapshot:
+        columns, changes = tuple(made.columns), tuple(made.changes)
         self._check(plain, changes)
         if not plain.model.kind.refills and self.options.effective_from is not None:
             self.findings.append(Finding(FindingCode.ROWS_STAY, plain.model, False))
-        made = {column.name for column in columns}
-        own = tuple((c.name, c.version) for c in plain.columns if c.name in made)
-        forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own)
+        names = {column.name for column in columns}
+        own = tuple((c.name, c.version) for c in plain.columns if c.name in names)
+        fields = tuple(made.fields.items())
+        forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own, fields)
         version = SemanticVersion(
             base.version.rows,
             {column.name: column.version for column in columns},
@@ -297,7 +300,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
     )
 
 
-def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
+def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
     """Return a retyped column that a fill needs to find its existing rows."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
@@ -313,100 +316,3 @@ def _same(forward: Forward, plain: Snapshot) -> bool:
 
 def _lower(names: Iterable[str]) -> list[str]:
     return [name.lower() for name in names]
-
-
-def columns_in_place(
-    plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
-) -> tuple[tuple[OutputColumn, ...], ColumnChanges]:
-    """Return the columns of a definition that reuses a table, and how they change.
-
-    Args:
-        plain: The snapshot computed from the definition alone.
-        types: Spark SQL types of the table's columns, by name.
-    """
-    kind = plain.model.kind
-    before = {column.name.lower(): column for column in base.columns}
-    physical = table.column_named_by_version()
-    columns: list[OutputColumn] = []
-    changes: list[ColumnChange] = []
-    for column in plain.columns:
-        old = before.pop(column.name.lower(), None)
-        if old is None:
-            if kind.on_additive_change == "ignore":
-                changes.append(ColumnChange(column.name, "not_added", None, column.type))
-                continue
-            columns.append(column._replace(version=_new_version(table, column)))
-            what = "restored" if columns[-1].version == column.version else "added"
-            changes.append(ColumnChange(column.name, what, None, column.type))
-            continue
-        was = types.get(physical.get(old.version, ""), old.type)
-        kept = column._replace(version=old.version)
-        fields = _change_of_fields(plain, base, column, was)
-        if fields == "reordered":
-            columns.append(kept._replace(type=was or None))
-            changes.append(ColumnChange(column.name, "reordered", was, column.type))
-        elif fields == "retyped":
-            ignored = kind.on_destructive_change == "ignore"
-            columns.append(
-                kept if ignored else column._replace(version=_new_version(table, column))
-            )
-            what = "not_retyped" if ignored else "retyped"
-            changes.append(ColumnChange(column.name, what, was, column.type))
-        elif not was or not column.type or same_type(was, column.type):
-            columns.append(kept)
-        elif widens_in_place(was, column.type):
-            if kind.on_additive_change == "ignore":
-                columns.append(kept._replace(type=was))
-            else:
-                columns.append(kept)
-                changes.append(ColumnChange(column.name, "widened", was, column.type))
-        elif kind.on_destructive_change == "ignore":
-            columns.append(kept._replace(type=was))
-            changes.append(ColumnChange(column.name, "not_retyped", was, column.type))
-        else:
-            columns.append(column._replace(version=_new_version(table, column)))
-            changes.append(ColumnChange(column.name, "retyped", was, column.type))
-    for old in before.values():
-        if kind.on_destructive_change == "ignore":
-            columns.append(old)
-            changes.append(ColumnChange(old.name, "kept", old.type))
-        else:
-            changes.append(ColumnChange(old.name, "removed", old.type))
-    return tuple(columns), tuple(changes)
-
-
-def _change_of_fields(
-    plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
-) -> str:
-    """Return how the fields of a column's structs change: `reordered`, `retyped`, or "".
-
-    The fields come from the declared type, or else from the queries.
-    """
-    from vde_dagster.sql.casts import struct_fields, type_fields, without_order
-
-    if was and column.type and "<" in was and "<" in column.type:
-        alike = without_order(was) == without_order(column.type)
-        return "reordered" if alike and not same_type(was, column.type) else ""
-    queries = base.model.query, plain.model.query
-    if column.type or None in queries or was is None or (was and "STRUCT<" not in was.upper()):
-        return ""
-    own = type_fields(was)
-    old, new = (struct_fields(query, column.name) for query in queries if query is not None)
-    if not _holds(old, own):
-        return ""  # The structs come from elsewhere: from columns of parents, or functions.
-    if not _holds(new, own):
-        return "retyped"
-    return "" if Counter(own) <= Counter(new) else "reordered"
-
-
-def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether a query makes structs of the same fields as other structs, in any order."""
-    return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))
-
-
-def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
-    """Hash a column that existing rows lack; a column of an earlier definition keeps its hash."""
-    name = column.name.lower()
-    if any(one.name.lower() == name and one.is_version(column.version) for one in table.columns):
-        return column.version
-    return digest("in place", table.id, name, column.type, column.version)

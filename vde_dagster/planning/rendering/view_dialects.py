@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
+from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
 
@@ -25,6 +27,7 @@ def trino_select(
     columns: Iterable[tuple[str, str]],
     catalog: str,
     pinned: PinnedTable | None = None,
+    fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> str:
     """Write the query that reads a physical table under a model's column names.
 
@@ -32,21 +35,74 @@ def trino_select(
         columns: (output column, physical column) in output order.
         catalog: The catalog's name in Trino.
         pinned: The state of the table to read; None for the current state.
+        fields: How to read nested columns, by output column.
     """
     path = ".".join(_quote(part) for part in (catalog, table.namespace, table.name))
     if pinned is None:
-        names = ", ".join(f"{_quote(phys)} AS {_quote(out)}" for out, phys in columns)
+        names = ", ".join(
+            f"{_with_fields(_quote(phys), fields.get(out))} AS {_quote(out)}"
+            for out, phys in columns
+        )
         return f"SELECT {names} FROM {path}"
-    names = ", ".join(f"{_pinned_value(pinned, phys)} AS {_quote(out)}" for out, phys in columns)
+    names = ", ".join(
+        f"{_pinned_value(pinned, phys, fields.get(out))} AS {_quote(out)}" for out, phys in columns
+    )
     if pinned.snapshot_id is None:
         return f"SELECT {names} WHERE false"
     return f"SELECT {names} FROM {path} FOR VERSION AS OF {pinned.snapshot_id}"
 
 
-def _pinned_value(pinned: PinnedTable, column: str) -> str:
+def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) -> str:
     there, type_ = pinned.needs(column)
     value = _quote(column) if there else "NULL"
+    if fields is not None:
+        named = _with_fields(value, fields, pinned.there.get(column)) if there else value
+        return named if type_ is None else f"CAST({named} AS {_trino_type(fields.shown)})"
     return f"CAST({value} AS {_trino_type(type_)})" if type_ is not None else value
+
+
+def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
+    """Write a nested column with the fields that a definition shows.
+
+    A ROW is built by position and named by its cast.
+    """
+    if fields is None:
+        return value
+    from vde_dagster.sql.reading import parse_type
+
+    kinds = parse_type(has or fields.has), parse_type(fields.read), parse_type(fields.shown)
+    return _row_value(value, kinds, 0)
+
+
+def _row_value(
+    value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
+) -> str:
+    """Write a value of the first type with the fields of the second, named as in the third."""
+    from sqlglot import exp
+
+    has, read, shown = kinds
+    if read.this != has.this or read.this not in (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP):
+        return value
+    if read.this == exp.DType.STRUCT:
+        own = {part.name.lower(): part.args["kind"] for part in has.expressions}
+        parts = []
+        for part, named in zip(read.expressions, shown.expressions, strict=True):
+            known = own.get(part.name.lower())
+            if known is None:
+                parts.append("NULL")
+                continue
+            inner = known, part.args["kind"], named.args["kind"]
+            parts.append(_row_value(f"{value}.{_quote(part.name)}", inner, depth))
+        row = f"CAST(ROW({', '.join(parts)}) AS {_trino_type(shown.sql('spark'))})"
+        return f"IF({value} IS NULL, NULL, {row})"
+    one = f"e{depth}"
+    last = (has.expressions[-1], read.expressions[-1], shown.expressions[-1])
+    made = _row_value(one, last, depth + 1)
+    if made == one:
+        return value
+    if read.this == exp.DType.ARRAY:
+        return f"transform({value}, {one} -> {made})"
+    return f"transform_values({value}, (k{depth}, {one}) -> {made})"
 
 
 def _trino_type(type_: str) -> str:
@@ -56,6 +112,8 @@ def _trino_type(type_: str) -> str:
     # Below something else: what stands alone cannot be exchanged.
     cast = exp.Cast(this=exp.null(), to=exp.DataType.build(type_, dialect="spark"))
     _keep_microseconds(cast)
+    for field in cast.find_all(exp.ColumnDef):
+        field.this.set("quoted", True)  # Reserved words are names of fields in Spark.
     return cast.to.sql(dialect="trino")
 
 
@@ -168,14 +226,18 @@ class ViewWriter:
         query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
             result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
             cannot express the query.
+        named: Like `select`, with the fields of nested columns by output column (`read` in the
+            table, `shown` in the view). Without it, views that name fields have no query in the
+            dialect.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
     query: Callable[[str, Iterable[tuple[str, str]], str, str], str | None]
+    named: Callable[..., str] | None = None
 
 
 WRITERS: Mapping[str, ViewWriter] = {
-    "trino": ViewWriter(trino_select, trino_query),
+    "trino": ViewWriter(trino_select, trino_query, trino_select),
 }
 """By the dialect's name in Iceberg's view metadata, in the order of representations."""
 _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))

@@ -13,7 +13,7 @@ from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, TableForView, 
 from vde_dagster.planning.environments.contracts import ViewTypes
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Binding, Resolver, select_physical
-from vde_dagster.planning.rendering.view_dialects import view_writers
+from vde_dagster.planning.rendering.view_dialects import ViewWriter, view_writers
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.macros.variables import (
     substitute_time_variables,
@@ -77,18 +77,17 @@ def define_view(
     columns: tuple[tuple[str, str, str | None], ...]
     if binding.table is not None:
         types = _types(binding)
-        columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
+        columns = tuple(
+            (out, _nested_type(binding, out) or types[phys], descriptions[out])
+            for out, phys in binding.columns
+        )
         query_columns = tuple(out for out, _ in binding.columns)
         translated = {
-            dialect: writer.select(
-                binding.table.ref,
-                binding.columns,
-                catalog_names.get(dialect, catalog),
-                binding.pinned,
-            )
+            dialect: text
             for dialect, writer in writers.items()
-            # A preview is for whoever develops, in Spark.
+            # A preview is for development, in Spark.
             if binding.branch is None
+            and (text := _select(writer, binding, catalog_names.get(dialect, catalog))) is not None
         }
     else:
         analysed = view_types[snapshot.id]
@@ -120,6 +119,20 @@ def define_view(
     )
 
 
+def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
+    """Write the query of a table's view in another dialect; None if the dialect has none."""
+    assert binding.table is not None
+    given = (binding.table.ref, binding.columns, catalog, binding.pinned)
+    if not binding.fields:
+        return writer.select(*given)
+    return writer.named(*given, binding.fields) if writer.named is not None else None
+
+
+def _nested_type(binding: Binding, column: str) -> str | None:
+    fields = binding.fields.get(column)
+    return fields.shown if fields is not None else None
+
+
 def _types(binding: Binding) -> Mapping[str, str]:
     assert binding.table is not None
     if binding.pinned is not None:
@@ -138,7 +151,7 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
         return None
     if len({physical for _, physical in binding.columns}) < len(binding.columns):
         return None
-    return TableForView(binding.table.ref, tuple(binding.columns))
+    return TableForView(binding.table.ref, tuple(binding.columns), tuple(binding.fields.items()))
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.cadence import Cadence
+from vde_dagster.planning.tables.nested_fields import Fields
 from vde_dagster.planning.tables.table import table_version
 from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
@@ -64,6 +65,8 @@ class Forward:
 
     Args:
         columns: (output column, version) of the query's columns.
+        fields: The fields of nested columns, for columns that do not show exactly those fields that
+            the table had at first.
     """
 
     table_id: str
@@ -71,11 +74,22 @@ class Forward:
     rows: str
     fill_version: str
     columns: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, Fields], ...] = ()
 
     @property
     def content(self) -> str:
         """Hash of the definition's own fill and column versions, without name and metadata."""
         return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
+
+    @property
+    def field_versions(self) -> tuple[str, ...]:
+        """The versions of fields that it shows and that were added in place."""
+        listed = (field.version for _, fields in self.fields for field in fields)
+        return tuple(version for version in listed if version)
+
+    def column_fields(self, column: str) -> Fields:
+        """Return the fields of an output column; none where the table's first fields are shown."""
+        return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,8 @@ class Snapshot:
         if self.forward is None:
             return digest("snapshot", str(self.name), *own, *columns)
         base = (self.forward.table_id, self.standalone_hash)
-        return digest("snapshot in place", str(self.name), *own, *base, *columns)
+        fields = (part for _, listed in self.forward.fields for one in listed for part in one.texts)
+        return digest("snapshot in place", str(self.name), *own, *base, *columns, *fields)
 
     def means(self, other: Snapshot) -> bool:
         """Return whether two definitions have the same meaning; equal ids imply it."""

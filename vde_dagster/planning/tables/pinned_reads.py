@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 
 from vde_dagster.base.names import quote
+from vde_dagster.planning.tables.nested_fields import ShownFields
+from vde_dagster.sql.casts import cast_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,12 @@ class PinnedTable:
         return has, None if has and self.there.get(column) == type_ else type_
 
 
-def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, str]]) -> str:
+def pinned_select(
+    table: str,
+    pinned: PinnedTable,
+    columns: Iterable[tuple[str, str]],
+    fields: Mapping[str, ShownFields] = MappingProxyType({}),
+) -> str:
     """Return the Spark SQL that reads columns of a table as of a snapshot.
 
     Engines read a snapshot with the schema that it was written with. A column that the table got
@@ -40,21 +48,29 @@ def pinned_select(table: str, pinned: PinnedTable, columns: Iterable[tuple[str, 
     Args:
         table: The table's full name, quoted for Spark SQL.
         columns: (output column, physical column), in order.
+        fields: How to read nested columns, by output column.
 
     >>> state = PinnedTable(7, {"a": "BIGINT", "b": "INT"}, {"a": "INT"})
     >>> pinned_select("`t`", state, [("x", "a"), ("b", "b")])
     'SELECT CAST(`a` AS BIGINT) AS `x`, CAST(NULL AS INT) AS `b` FROM `t` VERSION AS OF 7'
     """
-    listed = ", ".join(_column(pinned, *column) for column in columns)
+    listed = ", ".join(_column(pinned, *column, fields.get(column[0])) for column in columns)
     if pinned.snapshot_id is None:
         return f"SELECT {listed} WHERE false"
     return f"SELECT {listed} FROM {table} VERSION AS OF {pinned.snapshot_id}"
 
 
-def _column(pinned: PinnedTable, output: str, physical: str) -> str:
+def _column(
+    pinned: PinnedTable, output: str, physical: str, fields: ShownFields | None = None
+) -> str:
     there, type_ = pinned.needs(physical)
-    value = quote(physical) if there else "NULL"
-    if type_ is not None:
+    value, has = quote(physical) if there else "NULL", pinned.there.get(physical)
+    if fields is not None:
+        named = fields.value(value, has) if there else value
+        value = named if type_ is None else f"CAST({named} AS {fields.shown})"
+    elif type_ is not None and has is not None and "<" in type_:
+        value = cast_by_name(value, has, type_, strict=False)
+    elif type_ is not None:
         value = f"CAST({value} AS {type_})"
     return value if value == quote(output) else f"{value} AS {quote(output)}"
 

@@ -11,6 +11,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.tables.nested_fields import Fields
 from vde_dagster.project.model import Model
 
 PREVIEW_PREFIX = "vde_preview_"
@@ -44,6 +45,7 @@ class PhysicalColumn(NamedTuple):
         earlier: Hashes of the same expression by earlier canonicalizers.
         in_place: Whether it was added to a table that had rows: a fill need not compute it, and the
             table's version leaves it out.
+        fields: Fields of its structs that were added in place.
     """
 
     name: str
@@ -51,6 +53,7 @@ class PhysicalColumn(NamedTuple):
     type: str | None = None
     earlier: tuple[str, ...] = ()
     in_place: bool = False
+    fields: Fields = ()
 
     def is_version(self, version: str) -> bool:
         """Return whether a hash of any canonicalizer version identifies this column."""
@@ -195,12 +198,19 @@ class ColumnChange(NamedTuple):
             policy ignores the change, `not_added`, `not_retyped`, `kept`.
         was: Its Spark SQL type in the table, as far as it is known.
         becomes: Its type from now on, as far as it is known.
+        field: The path of a field inside of the column, where the column itself stays.
     """
 
     column: str
     what: str
     was: str | None = None
     becomes: str | None = None
+    field: str = ""
+
+    @property
+    def name(self) -> str:
+        """The column, or the field with its path."""
+        return f"{self.column}.{self.field}" if self.field else self.column
 
     @property
     def is_destructive(self) -> bool:
@@ -236,7 +246,7 @@ class TableChange:
             "table": str(self.table),
             "deploys": self.deploys,
             "columns": [
-                {"column": c.column, "change": c.what, "from": c.was, "to": c.becomes}
+                {"column": c.name, "change": c.what, "from": c.was, "to": c.becomes}
                 for c in self.columns
             ],
             "effective_from": iso(self.effective_from) if self.effective_from else None,

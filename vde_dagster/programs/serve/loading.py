@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
-from vde_dagster.planning.environments.resolver import column_map
+from vde_dagster.planning.environments.resolver import column_map, nested_columns
 from vde_dagster.planning.rendering.served_views import serve_view
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.programs.serve.errors import ServeError, Tagged, missing
@@ -144,10 +144,12 @@ class Loader:
                 "versions pinned their data; read a later version",
             )
         version = served.version
-        columns = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
+        pinned = as_pinned(table, metadata, pin.schema_id)
+        columns, fields = column_map(snapshot, pinned), nested_columns(snapshot, pinned)
         if shown.columns is not None:
             physical = dict(columns)
             columns = tuple((out, physical[own]) for out, own in shown.columns)
+            fields = {out: fields[own] for out, own in shown.columns if own in fields}
             snapshot = served.without_tables.get(name, snapshot)
         found = pinned_metadata(
             metadata,
@@ -162,6 +164,7 @@ class Loader:
                 "vde.model": str(name),
                 "comment": snapshot.model.description or "",
             },
+            fields,
         )
         if found is None:
             raise _gone(served, name)

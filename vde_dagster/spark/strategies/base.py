@@ -24,11 +24,14 @@ from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
 from vde_dagster.spark.session.failures import has_java_cause
+from vde_dagster.spark.tables.columns import fields_of_column
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import CONFLICTS, Commit, IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+
+    from vde_dagster.planning.tables.nested_fields import ShownFields
 
 
 _ATTEMPTS = 10
@@ -74,6 +77,18 @@ class Write:
     digester: Digester | None = None
     project_root: Path | None = None
     notes: list[str] = field(default_factory=list)
+
+    def compared_fields(self) -> dict[str, ShownFields]:
+        """Return the fields that the definition fills, by physical column.
+
+        Columns whose table has exactly these fields are left out.
+        """
+        added = {column.name: column.fields for column in self.task.table.columns}
+        given = (
+            (name, fields_of_column(self.task.snapshot, output, self.types[name], added[name]))
+            for output, name in self.task.columns
+        )
+        return {name: fields for name, fields in given if fields is not None}
 
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix for a branch."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.scd_type_2 import ALL
 from vde_dagster.spark.strategies.base import (
@@ -43,7 +44,8 @@ class Scd(Strategy):
         for name in (*kind.named_columns, *(column.name for column in kind.added_columns)):
             write.physical_name(name)
         written = DbtVersions if kind.as_dbt else Versions
-        versions = written(kind, write.types, write.physical, _now(kind, write.task))
+        shown = write.compared_fields()
+        versions = written(kind, write.types, write.physical, _now(kind, write.task), shown)
         with write.source() as source, write.committing(), write.in_utc():
             rows = f"SELECT * FROM {source}"
             write.staged(lambda at: _write(write, versions, rows, at), "merged")
@@ -75,12 +77,14 @@ class Versions:
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
         at: The current instant for this fill (UTC).
+        fields: The fields to compare, by physical column; see `Write.compared_fields`.
     """
 
     kind: ScdType2
     types: Mapping[str, str]
     physical: Mapping[str, str]
     at: datetime
+    fields: Mapping[str, ShownFields] = field(default_factory=dict)
 
     @property
     def valid_from(self) -> str:
@@ -194,13 +198,20 @@ class Versions:
         if self.kind.compared is None:
             return _newer(self._updated("r"), self._updated("l"))
         pairs = (
-            [Write.sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
+            [self._compared_value(side, name) for side in "rl"]
             for name in self._compared(self.kind.compared)
         )
         same = " AND ".join(map(" <=> ".join, pairs))
         if self.kind.updated_at_name is None:
             return f"NOT ({same})"
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
+
+    def _compared_value(self, side: str, name: str) -> str:
+        """Return a value to compare, without fields that the definition does not fill."""
+        value = f"{side}.{quote(name)}"
+        if name in self.fields:
+            value = self.fields[name].value(value)
+        return Write.sortable(value, self.types[name])
 
     def _compared(self, names: tuple[str, ...]) -> list[str]:
         """Return the physical columns to compare; ALL leaves out the `updated_at` column."""
@@ -350,7 +361,7 @@ class DbtVersions(Versions):
             began = f"l.{quote(self.valid_from)} < {self._updated('r')}"
             return f"COALESCE({began}, false)"
         pairs = (
-            [Write.sortable(f"{side}.{quote(name)}", self.types[name]) for side in "rl"]
+            [self._compared_value(side, name) for side in "rl"]
             for name in self._compared(self.kind.compared)
         )
         return f"NOT ({' AND '.join(map(' <=> '.join, pairs))})"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from vde_dagster.planning.snapshots.snapshot import Snapshot
+    from vde_dagster.planning.tables.nested_fields import Fields, ShownFields
 
 
 def spark_type(data_type: DataType) -> str:
@@ -33,24 +34,46 @@ def spark_type(data_type: DataType) -> str:
     return str(data_type.simpleString())
 
 
-def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str) -> str:
+def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: Fields = ()) -> str:
     """Write the cast of a model's column to its table's type, with structs matched by name.
+
+    Args:
+        added: Fields of the table's column that were added in place.
 
     Raises:
         ExecutionError: A struct of the rows has a field that the table's type lacks.
     """
     from vde_dagster.sql.casts import UnmatchedField, cast_by_name
 
+    fields = fields_of_column(snapshot, column, wanted, added)
+    strict = snapshot.forward is None or snapshot.model.kind.on_additive_change != "ignore"
     try:
-        return cast_by_name(quote(column), has, wanted)
+        if fields is not None:
+            return fields.stored(quote(column), has, strict=strict)
+        return cast_by_name(quote(column), has, wanted, strict=strict)
     except UnmatchedField as error:
         raise ExecutionError(
             f"{snapshot.name}: column '{column}' has the field '{error.field}', which its type "
-            f"{wanted} lacks",
+            f"{fields.shown if fields is not None else wanted} lacks",
             hint=f"name it as one of {', '.join(error.known)}, leave it out, or add it to the "
             "declared type",
             location=snapshot.model.location,
         ) from error
+
+
+def fields_of_column(
+    snapshot: Snapshot, column: str, type_: str, added: Fields
+) -> ShownFields | None:
+    """Return the fields of a model's column; None if the table's column has exactly those.
+
+    Args:
+        type_: Spark SQL type of the table's column.
+        added: Fields of the table's column that were added in place.
+    """
+    from vde_dagster.planning.tables.nested_fields import select_fields
+
+    shown = snapshot.forward.column_fields(column) if snapshot.forward is not None else ()
+    return select_fields(type_, added, shown) if added or shown else None
 
 
 def is_storable(data_type: str) -> bool:

@@ -81,6 +81,11 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 )
 
 
+def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
+    """Return a column as the record that has more of the fields added in place."""
+    return other if len(other.fields) > len(column.fields) else column
+
+
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
     """Hash the values that a table stores, independent of its columns' names and order."""
     return digest("columns", *sorted({column.version for column in columns}))
@@ -217,11 +222,11 @@ class TableStore:
     def add_columns(
         self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
     ) -> None:
-        """Record columns that were added to a table with rows."""
+        """Record columns, and fields inside of columns, that were added to a table with rows."""
         known = self.get(table_id, connection)
-        names = {column.name for column in known.columns}
-        new = [column for column in columns if column.name not in names]
-        _update(connection, replace(known, columns=(*known.columns, *new)))
+        given = {column.name: column for column in columns}
+        kept = (_grown(column, given.pop(column.name, column)) for column in known.columns)
+        _update(connection, replace(known, columns=(*kept, *given.values())))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
         """Record that a preview exists, with the commit that creates its branch."""
@@ -256,10 +261,10 @@ class TableStore:
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
         """Record, in a publication's transaction, that another definition fills a table now."""
         known = self.get(table.id, connection)
-        names = {column.name for column in table.columns}
-        others = [column for column in known.columns if column.name not in names]
+        there = {column.name: column for column in known.columns}
+        own = [_grown(column, there.pop(column.name, column)) for column in table.columns]
         changed = replace(
-            known, columns=(*table.columns, *others), snapshot_id=table.snapshot_id, mixed=True
+            known, columns=(*own, *there.values()), snapshot_id=table.snapshot_id, mixed=True
         )
         _update(
             connection,

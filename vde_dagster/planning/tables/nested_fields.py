@@ -1,0 +1,432 @@
+"""Fields inside of a table's columns: those that were added in place, and those that are shown.
+
+Iceberg adds a field to a struct at any depth without touching files. All definitions and branches
+of a table share its schema, so every reader names the fields that its definition has. A field has a
+path from its column: names of fields, `element` for an array and `value` for a map. A field that
+was added in place has a version, like a column: a field of the same name and another type has
+another version and another name in the table. Keys of maps have no such fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from vde_dagster.sql.casts import cast_by_name, read_fields
+from vde_dagster.sql.reading import parse_type
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Path = tuple[str, ...]
+
+
+class Field(NamedTuple):
+    """A field of a struct.
+
+    Args:
+        version: Hash that identifies a field added in place; empty for a field that the table's
+            column had from the beginning, and for fields of a struct that was added as a whole.
+    """
+
+    path: Path
+    version: str = ""
+
+    @property
+    def lower_path(self) -> Path:
+        """Its path in lower case, as names are compared."""
+        return _key(self.path)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its path and version, for a hash."""
+        return *self.path, self.version
+
+
+Fields = tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFields:
+    """How one definition reads and fills a nested column of a table, as Spark SQL types.
+
+    Args:
+        has: The column's type in the table.
+        read: Its fields that the definition shows, in their order, under the table's names.
+        shown: `read` under the definition's names.
+        filled: `has` under the definition's names; a hidden field has a name that no query has.
+    """
+
+    has: str
+    read: str
+    shown: str
+    filled: str
+
+    def value(self, column: str, has: str | None = None) -> str:
+        """Write the value that the definition shows, from a quoted column.
+
+        Args:
+            has: The column's type in the state that is read, if it is another.
+        """
+        named = read_fields(column, has or self.has, self.read)
+        return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
+
+    def stored(self, value: str, has: str, *, strict: bool = True) -> str:
+        """Write the table's value from a query's value of a type, matched by names.
+
+        Args:
+            strict: Whether to refuse a field that the definition's type lacks; else it is left out.
+
+        Raises:
+            UnmatchedField: The value has a field that the definition's type lacks.
+        """
+        cast_by_name(value, has, self.shown, strict=strict)
+        if not is_nested(has):
+            return f"CAST({value} AS {self.has})"
+        return f"CAST({read_fields(value, has, self.filled)} AS {self.has})"
+
+
+def is_nested(type_: str | None) -> bool:
+    """Return whether a Spark SQL type has fields."""
+    return type_ is not None and "struct<" in type_.lower()
+
+
+def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
+    """Return how a definition reads and fills a column.
+
+    Args:
+        has: The column's Spark SQL type in the table.
+        added: The table's fields that were added in place, by their paths in the table.
+        shown: The definition's fields at every depth, in order; none for a definition that shows
+            all fields but those added in place.
+    """
+    return _select_fields(has, added, shown)
+
+
+@lru_cache(maxsize=10_000)
+def _select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
+    return _Showing(dict(added), shown).fields(has)
+
+
+class _Showing:
+    def __init__(self, added: Mapping[Path, str], shown: Fields) -> None:
+        self.added = {_key(path): version for path, version in added.items()}
+        self.all = not shown
+        self.shown: dict[Path, dict[str, Field]] = {}
+        for field in shown:
+            parent = self.shown.setdefault(_key(field.path[:-1]), {})
+            parent[field.path[-1].lower()] = field
+
+    def fields(self, has: str) -> ShownFields:
+        read, shown, filled = self._kinds(parse_type(has), (), ())
+        return ShownFields(has, *(kind.sql("spark") for kind in (read, shown, filled)))
+
+    def _kinds(
+        self, has: exp.DataType, place: Path, path: Path
+    ) -> tuple[exp.DataType, exp.DataType, exp.DataType]:
+        """Return `read`, `shown` and `filled` of a type at a path in the table and of the query."""
+        from sqlglot import exp
+
+        if has.this == exp.DType.STRUCT:
+            return self._struct(has, place, path)
+        step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(has.this)
+        if step is None or not has.expressions:
+            return has.copy(), has.copy(), has.copy()
+        *keys, last = has.expressions
+        inner = self._kinds(last, (*place, step), (*path, step))
+        one, two, three = (_with_parts(has, [*keys, kind]) for kind in inner)
+        return one, two, three
+
+    def _struct(
+        self, has: exp.DataType, place: Path, path: Path
+    ) -> tuple[exp.DataType, exp.DataType, exp.DataType]:
+        wanted = None if self.all else self.shown.get(_key(path), {})
+        found: dict[str, tuple[exp.Expr, exp.Expr]] = {}
+        filled = []
+        for number, part in enumerate(has.expressions):
+            own = (*place, part.name)
+            name = self._name(own, wanted)
+            if name is None:
+                filled.append(_field(f"vde hidden {number}", part.args["kind"]))
+                continue
+            kinds = self._kinds(part.args["kind"], own, (*path, name))
+            found[name.lower()] = _field(part.name, kinds[0]), _field(name, kinds[1])
+            filled.append(_field(name, kinds[2]))
+        order = list(found) if wanted is None else [key for key in wanted if key in found]
+        return (
+            _with_parts(has, [found[key][0] for key in order]),
+            _with_parts(has, [found[key][1] for key in order]),
+            _with_parts(has, filled),
+        )
+
+    def _name(self, place: Path, wanted: Mapping[str, Field] | None) -> str | None:
+        """Return the definition's name of a field of the table; None where it is hidden."""
+        version = self.added.get(_key(place), "")
+        if wanted is None:
+            return None if version else place[-1]
+        if version:
+            return next((f.path[-1] for f in wanted.values() if f.version == version), None)
+        field = wanted.get(place[-1].lower())
+        return field.path[-1] if field is not None and not field.version else None
+
+
+def _key(path: Path) -> Path:
+    return tuple(name.lower() for name in path)
+
+
+def _field(name: str, kind: exp.DataType) -> exp.ColumnDef:
+    from sqlglot import exp
+
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
+    return exp.ColumnDef(this=exp.to_identifier(name, quoted=not plain), kind=kind.copy())
+
+
+def _with_parts(kind: exp.DataType, parts: Iterable[exp.Expr]) -> exp.DataType:
+    from sqlglot import exp
+
+    return exp.DataType(this=kind.this, expressions=[one.copy() for one in parts], nested=True)
+
+
+def typed_fields(type_: str) -> dict[Path, str]:
+    """Return the Spark SQL type of every field of a type, by its path in lower case."""
+    return dict(_typed_paths(parse_type(type_), ()))
+
+
+def list_fields(type_: str) -> Fields:
+    """Return all fields of a Spark SQL type, in order and without versions."""
+    return tuple(map(Field, _paths(parse_type(type_), ())))
+
+
+def _paths(kind: exp.DataType, path: Path) -> Iterator[Path]:
+    from sqlglot import exp
+
+    if kind.this == exp.DType.STRUCT:
+        for part in kind.expressions:
+            yield (*path, part.name)
+            yield from _paths(part.args["kind"], (*path, part.name))
+    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
+        step = "element" if kind.this == exp.DType.ARRAY else "value"
+        yield from _paths(kind.expressions[-1], (*path, step))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field that differs between a column and a new definition of it.
+
+    Args:
+        what: `added`, `retyped` or `removed`.
+        was: Its Spark SQL type before; None for one that is added.
+        becomes: Its type in the new definition; None for one that is removed.
+    """
+
+    path: Path
+    what: str
+    was: str | None = None
+    becomes: str | None = None
+
+
+@dataclass
+class FieldMerge:
+    """Comparison of a column with a new definition of it, field by field.
+
+    Args:
+        same: Checks whether Iceberg stores two Spark SQL types without fields as one type.
+        version: Computes the version of a new field from its path and its type.
+        keeps_removed: Whether a field that the new type lacks, or has with another type, stays.
+        leaves_added: Whether a new field is left out.
+    """
+
+    same: Callable[[str, str], bool]
+    version: Callable[[Path, str], str]
+    keeps_removed: bool = False
+    leaves_added: bool = False
+
+    def __post_init__(self) -> None:
+        self.changes: list[FieldChange] = []
+        self._fields: list[Field] = []
+        self._known: dict[Path, str] = {}
+
+    def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
+        """Return the column's type and fields, or None where its type changes as a whole.
+
+        Args:
+            old: The column's Spark SQL type as it was shown.
+            fields: The fields of `old`.
+            new: The new definition's type.
+        """
+        self._known = {_key(field.path): field.version for field in fields}
+        kind = self._merged(parse_type(old), parse_type(new), ())
+        return None if kind is None else (kind.sql("spark"), tuple(self._fields))
+
+    def _merged(self, old: exp.DataType, new: exp.DataType, path: Path) -> exp.DataType | None:
+        from sqlglot import exp
+
+        if old.this == new.this == exp.DType.STRUCT:
+            return self._struct(old, new, path)
+        step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(old.this)
+        if step is None or old.this != new.this:
+            leaves = not any(kind.args.get("nested") for kind in (old, new))
+            return old if leaves and self.same(old.sql("spark"), new.sql("spark")) else None
+        *keys, last = old.expressions
+        *others, wanted = new.expressions
+        if [_text(key) for key in keys] != [_text(key) for key in others]:
+            return None
+        made = self._merged(last, wanted, (*path, step))
+        return None if made is None else _with_parts(old, [*keys, made])
+
+    def _struct(self, old: exp.DataType, new: exp.DataType, path: Path) -> exp.DataType:
+        wanted = {part.name.lower(): part for part in new.expressions}
+        parts: list[exp.Expr] = []
+        for part in old.expressions:
+            own, kind = (*path, part.name), part.args["kind"]
+            other = wanted.pop(part.name.lower(), None)
+            if other is None:
+                self.changes.append(FieldChange(own, "removed", kind.sql("spark")))
+                if self.keeps_removed:
+                    parts.append(self._kept(part, own))
+                continue
+            number, seen = len(self._fields), len(self.changes)
+            self._fields.append(Field(own, self._known.get(_key(own), "")))
+            made = self._merged(kind, other.args["kind"], own)
+            if made is not None:
+                parts.append(_field(part.name, made))
+                continue
+            del self._fields[number:], self.changes[seen:]
+            types = kind.sql("spark"), other.args["kind"].sql("spark")
+            self.changes.append(FieldChange(own, "retyped", *types))
+            parts.append(self._kept(part, own) if self.keeps_removed else self._new(other, own))
+        for other in wanted.values():
+            own = (*path, other.name)
+            self.changes.append(FieldChange(own, "added", None, other.args["kind"].sql("spark")))
+            if not self.leaves_added:
+                parts.append(self._new(other, own))
+        return _with_parts(old, parts)
+
+    def _kept(self, part: exp.Expr, path: Path) -> exp.Expr:
+        for one in (path, *_paths(part.args["kind"], path)):
+            self._fields.append(Field(one, self._known.get(_key(one), "")))
+        return part.copy()
+
+    def _new(self, part: exp.Expr, path: Path) -> exp.Expr:
+        type_ = part.args["kind"].sql("spark")
+        self._fields.append(Field(path, self.version(path, type_)))
+        self._fields.extend(Field(one) for one in _paths(part.args["kind"], path))
+        return _field(part.name, part.args["kind"])
+
+
+def _text(kind: exp.Expr) -> str:
+    return kind.sql("spark").lower()
+
+
+class NewField(NamedTuple):
+    """A field to add to a table's column.
+
+    Args:
+        parent: The path of its struct in the table.
+        name: Its name in the table.
+    """
+
+    parent: Path
+    name: str
+    type: str
+    version: str
+
+
+def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple[NewField, ...]:
+    """Return the fields that a definition shows and that a table's column lacks, outermost first.
+
+    Args:
+        has: The column's Spark SQL type in the table.
+        added: The table's fields that were added in place.
+        shown: The definition's fields at every depth, in order.
+        wanted: The definition's type of the column.
+    """
+    found: list[NewField] = []
+    versions = {field.version for field in added if field.version}
+    places = _places(has, added, shown)
+    types = typed_fields(wanted)
+    taken = {path: set(names) for path, names in _names(parse_type(has), ())}
+    for field in shown:
+        if not field.version or field.version in versions:
+            continue
+        parent = places.get(_key(field.path[:-1]))
+        if parent is None:
+            continue  # A struct around it is new, and is added with all of its fields.
+        known, name = taken[_key(parent)], field.path[-1]
+        if name.lower() in known:
+            name = f"{name}__{field.version[:6]}"
+        while name.lower() in known:
+            name += "_"
+        known.add(name.lower())
+        found.append(NewField(parent, name, types[_key(field.path)], field.version))
+    return tuple(found)
+
+
+def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
+    """Return the places in a table of the structs that a definition shows, by the query's paths."""
+    showing, found = _Showing(dict(added), shown), dict[Path, Path]()
+
+    def walk(kind: exp.DataType, place: Path, path: Path) -> None:
+        from sqlglot import exp
+
+        if kind.this == exp.DType.STRUCT:
+            found[_key(path)] = place
+            wanted = showing.shown.get(_key(path), {})
+            for part in kind.expressions:
+                name = showing._name((*place, part.name), wanted)
+                if name is not None:
+                    walk(part.args["kind"], (*place, part.name), (*path, name))
+        elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
+            step = "element" if kind.this == exp.DType.ARRAY else "value"
+            walk(kind.expressions[-1], (*place, step), (*path, step))
+
+    walk(parse_type(has), (), ())
+    return found
+
+
+def _typed_paths(kind: exp.DataType, path: Path) -> Iterator[tuple[Path, str]]:
+    from sqlglot import exp
+
+    if kind.this == exp.DType.STRUCT:
+        for part in kind.expressions:
+            yield _key((*path, part.name)), part.args["kind"].sql("spark")
+            yield from _typed_paths(part.args["kind"], (*path, part.name))
+    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
+        step = "element" if kind.this == exp.DType.ARRAY else "value"
+        yield from _typed_paths(kind.expressions[-1], (*path, step))
+
+
+def _names(kind: exp.DataType, path: Path) -> Iterator[tuple[Path, list[str]]]:
+    from sqlglot import exp
+
+    if kind.this == exp.DType.STRUCT:
+        yield _key(path), [part.name.lower() for part in kind.expressions]
+        for part in kind.expressions:
+            yield from _names(part.args["kind"], (*path, part.name))
+    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
+        step = "element" if kind.this == exp.DType.ARRAY else "value"
+        yield from _names(kind.expressions[-1], (*path, step))
+
+
+def with_fields(type_: str, new: Iterable[NewField]) -> str:
+    """Write a Spark SQL type with more fields, each the last one of its struct."""
+    tree = parse_type(type_)
+    for field in new:
+        _struct_at(tree, field.parent).append(
+            "expressions", _field(field.name, parse_type(field.type))
+        )
+    return tree.sql("spark")
+
+
+def _struct_at(kind: exp.DataType, path: Path) -> exp.DataType:
+    from sqlglot import exp
+
+    for step in path:
+        if kind.this == exp.DType.STRUCT:
+            named = (p for p in kind.expressions if p.name.lower() == step.lower())
+            kind = next(named).args["kind"]
+        else:
+            kind = kind.expressions[-1]
+    return kind
