@@ -64,7 +64,7 @@ class ColumnsInPlace:
                 self._note(column, what, None)
         for old in before.values():
             if kind.on_destructive_change == "ignore":
-                self._keep(old, self._known_fields(old))
+                self._keep(old, self._base_fields(old))
                 self.changes.append(ColumnChange(old.name, "kept", old.type))
             else:
                 self.changes.append(ColumnChange(old.name, "removed", old.type))
@@ -72,7 +72,7 @@ class ColumnsInPlace:
 
     def _continue(self, column: OutputColumn, old: OutputColumn) -> None:
         """Compare a column with the one of its name that the table has."""
-        kind, own = self.plain.model.kind, self._known_fields(old)
+        kind, own = self.plain.model.kind, self._base_fields(old)
         place = self._place(old)
         was = self.types.get(place.name if place else "", old.type)
         if place is not None and is_nested(place.type):
@@ -165,7 +165,7 @@ class ColumnsInPlace:
     def _note(self, column: OutputColumn, what: str, was: str | None) -> None:
         self.changes.append(ColumnChange(column.name, what, was, column.type))
 
-    def _known_fields(self, old: OutputColumn) -> Fields:
+    def _base_fields(self, old: OutputColumn) -> Fields:
         forward = self.base.forward
         return forward.column_fields(old.name) if forward is not None else ()
 
@@ -173,7 +173,7 @@ class ColumnsInPlace:
         return next((one for one in self.table.columns if one.is_version(old.version)), None)
 
     def _new_version(self, column: OutputColumn) -> str:
-        """Hash a column that existing rows lack; a column of an earlier definition keeps its hash."""
+        """Hash a column that existing rows lack; an earlier definition's column keeps its hash."""
         name, known = column.name.lower(), self.table.columns
         if any(one.name.lower() == name and one.is_version(column.version) for one in known):
             return column.version
