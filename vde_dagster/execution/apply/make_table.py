@@ -22,7 +22,6 @@ from vde_dagster.planning.environments.resolver import column_map, fill_map, nes
 from vde_dagster.planning.plan.assign_tables import extended
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
-from vde_dagster.sql.casts import without_order
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.table_commits import TableCommit
 
@@ -198,6 +197,8 @@ def _named_apart(
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
     """Check that a column's new type fits the existing column, if only the engine knows it."""
+    from vde_dagster.sql.casts import without_order
+
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
     nested = nested_columns(snapshot, extended(table, snapshot))

@@ -27,7 +27,6 @@ from vde_dagster.lakehouse.metadata.table_metadata import (
     snapshot_ids,
 )
 from vde_dagster.lakehouse.metadata.types import build_schema, spark_to_iceberg
-from vde_dagster.sql.reading import parse_type
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -173,6 +172,8 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
         _, type_ = types.pop(field["name"].lower(), (None, None))
         kind = field["type"]
         if type_ is not None and not isinstance(kind, str):
+            from vde_dagster.sql.reading import parse_type
+
             kind = _with_missing_fields(kind, parse_type(type_), ids)
         kept.append({**field, "type": kind})
     new = [(name, type_, None) for name, type_ in types.values()]

@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from vde_dagster.sql.casts import cast_by_name, read_fields
-from vde_dagster.sql.reading import parse_type
-
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -70,6 +67,8 @@ class ShownFields:
         Args:
             has: The column's type in the state that is read, if it is another.
         """
+        from vde_dagster.sql.casts import read_fields
+
         named = read_fields(column, has or self.has, self.read)
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
@@ -82,6 +81,8 @@ class ShownFields:
         Raises:
             UnmatchedField: The value has a field that the definition's type lacks.
         """
+        from vde_dagster.sql.casts import cast_by_name, read_fields
+
         cast_by_name(value, has, self.shown, strict=strict)
         if not is_nested(has):
             return f"CAST({value} AS {self.has})"
@@ -120,7 +121,7 @@ class _Showing:
             parent[field.path[-1].lower()] = field
 
     def fields(self, has: str) -> ShownFields:
-        read, shown, filled = self._kinds(parse_type(has), (), ())
+        read, shown, filled = self._kinds(_parsed(has), (), ())
         return ShownFields(has, *(kind.sql("spark") for kind in (read, shown, filled)))
 
     def _kinds(
@@ -172,6 +173,13 @@ class _Showing:
         return field.path[-1] if field is not None and not field.version else None
 
 
+def _parsed(type_: str) -> exp.DataType:
+    # Importing SQLGlot takes a large part of a short command's time.
+    from vde_dagster.sql.reading import parse_type
+
+    return parse_type(type_)
+
+
 def _key(path: Path) -> Path:
     return tuple(name.lower() for name in path)
 
@@ -191,12 +199,12 @@ def _with_parts(kind: exp.DataType, parts: Iterable[exp.Expr]) -> exp.DataType:
 
 def typed_fields(type_: str) -> dict[Path, str]:
     """Return the Spark SQL type of every field of a type, by its path in lower case."""
-    return dict(_typed_paths(parse_type(type_), ()))
+    return dict(_typed_paths(_parsed(type_), ()))
 
 
 def list_fields(type_: str) -> Fields:
     """Return all fields of a Spark SQL type, in order and without versions."""
-    return tuple(map(Field, _paths(parse_type(type_), ())))
+    return tuple(map(Field, _paths(_parsed(type_), ())))
 
 
 def _paths(kind: exp.DataType, path: Path) -> Iterator[Path]:
@@ -257,7 +265,7 @@ class FieldMerge:
             new: The new definition's type.
         """
         self._known = {_key(field.path): field.version for field in fields}
-        kind = self._merged(parse_type(old), parse_type(new), ())
+        kind = self._merged(_parsed(old), _parsed(new), ())
         return None if kind is None else (kind.sql("spark"), tuple(self._fields))
 
     def _merged(self, old: exp.DataType, new: exp.DataType, path: Path) -> exp.DataType | None:
@@ -347,7 +355,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
     versions = {field.version for field in added if field.version}
     places = _places(has, added, shown)
     types = typed_fields(wanted)
-    taken = {path: set(names) for path, names in _names(parse_type(has), ())}
+    taken = {path: set(names) for path, names in _names(_parsed(has), ())}
     for field in shown:
         if not field.version or field.version in versions:
             continue
@@ -382,7 +390,7 @@ def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
             step = "element" if kind.this == exp.DType.ARRAY else "value"
             walk(kind.expressions[-1], (*place, step), (*path, step))
 
-    walk(parse_type(has), (), ())
+    walk(_parsed(has), (), ())
     return found
 
 
@@ -412,10 +420,10 @@ def _names(kind: exp.DataType, path: Path) -> Iterator[tuple[Path, list[str]]]:
 
 def with_fields(type_: str, new: Iterable[NewField]) -> str:
     """Write a Spark SQL type with more fields, each the last one of its struct."""
-    tree = parse_type(type_)
+    tree = _parsed(type_)
     for field in new:
         _struct_at(tree, field.parent).append(
-            "expressions", _field(field.name, parse_type(field.type))
+            "expressions", _field(field.name, _parsed(field.type))
         )
     return tree.sql("spark")
 

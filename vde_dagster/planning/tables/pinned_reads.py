@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.tables.nested_fields import ShownFields
-from vde_dagster.sql.casts import cast_by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,8 @@ def _column(
         named = fields.value(value, has) if there else value
         value = named if type_ is None else f"CAST({named} AS {fields.shown})"
     elif type_ is not None and has is not None and "<" in type_:
+        from vde_dagster.sql.casts import cast_by_name
+
         value = cast_by_name(value, has, type_, strict=False)
     elif type_ is not None:
         value = f"CAST({value} AS {type_})"
