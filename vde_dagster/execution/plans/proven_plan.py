@@ -35,6 +35,7 @@ from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest
 from vde_dagster.planning.plan.planner import compare_models
 from vde_dagster.planning.plan.publication import planned_views
+from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_break, describe_reason
@@ -361,7 +362,12 @@ def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
         if snapshot.canonicaliser == CANONICALISER and (part := _differs(snapshot, built[name]))
     ]
     _require(plan, differ)
-    return built
+    return {
+        name: replace(one, id=target[name].id)
+        if target[name].canonicaliser == CANONICALISER
+        else one
+        for name, one in built.items()
+    }
 
 
 _COMPARED = (
@@ -371,7 +377,12 @@ _COMPARED = (
 
 
 def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
-    """Return the first part of a snapshot that does not follow from its definition."""
+    """Return the first part of a snapshot that does not follow from its definition.
+
+    Its stored id is the hash of its bytes, which reading has checked. A package that writes more
+    fields gives the same content another id, so the ids are compared in today's form.
+    """
+    snapshot = identified(snapshot)
     differ = (name for name in _COMPARED if getattr(snapshot, name) != getattr(built, name))
     return next(differ, None)
 
