@@ -2,11 +2,13 @@
 
     python -m benchmarks.function_types [--calls 20000] [--seed 1]
     python -m benchmarks.function_types --write [--only NAME ...] [--keep FILE]
+    python -m benchmarks.function_types --refusals [--only NAME ...]
 
 With --write, Spark's analyzer is asked for the type of every function with every number of
 arguments of many types and literal values, with ANSI mode and without, and the package's table is
 written; about an hour. --keep names a file that keeps what is done, so that a stopped run
-continues. Without --write, random calls are typed by the table and by Spark; the exit code is 1
+continues. --refusals writes the types that Spark refuses at a place, whatever the other arguments
+are. Without both, random calls are typed by the table and by Spark; the exit code is 1
 if any type differs.
 """
 
@@ -20,13 +22,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.semantics.function_types import TABLE
+from vde_dagster.semantics.function_types import REFUSALS, TABLE
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls, functions
-from vde_dagster_tests.spark.function_table import function_lines, probed_types
+from vde_dagster_tests.spark.function_table import function_lines, probed_types, refusal_line
 
 HEADER = "# Made by `python -m benchmarks.function_types --write` of Spark {}; do not edit."
+
+REFUSALS_HEADER = HEADER.replace("--write", "--refusals")
 
 
 def main() -> int:
@@ -35,6 +39,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--refusals", action="store_true")
     parser.add_argument("--only", nargs="*", help="write the lines of these functions alone")
     parser.add_argument("--keep", type=Path, help="a file for lines that are done")
     options = parser.parse_args()
@@ -43,6 +48,9 @@ def main() -> int:
         try:
             if options.write:
                 _write(engine.session, options.only, options.keep)
+                return 0
+            if options.refusals:
+                _write_refusals(engine.session, options.only)
                 return 0
             return _compare(engine.session, options.calls, options.seed)
         finally:
@@ -54,7 +62,8 @@ def _compare(session: Any, calls: int, seed: int) -> int:
     print("\n".join(found.wrong))
     print(
         f"seed {seed}: {calls} calls, {found.asked} that Spark takes, {found.known} with a known "
-        f"type, {len(found.wrong)} with another one"
+        f"type; {found.refused} that Spark refuses, {found.refused_here} of them here; "
+        f"{len(found.wrong)} wrong"
     )
     return int(bool(found.wrong))
 
@@ -76,6 +85,23 @@ def _write(session: Any, only: list[str] | None, keep: Path | None) -> None:
         print(f"{time.monotonic() - began:6.1f} s {name}: {len(done[name])} lines", flush=True)
     lines = [line for name in sorted(done) for line in done[name]]
     TABLE.write_text("\n".join([HEADER.format(session.version), *lines]) + "\n", "utf-8")
+    print(f"{len(lines)} lines of {len(done)} functions")
+
+
+def _write_refusals(session: Any, only: list[str] | None) -> None:
+    spark = SparkTypes(session)
+    done: dict[str, str | None] = {}
+    for line in REFUSALS.read_text("utf-8").splitlines() if only else ():
+        if not line.startswith("#"):
+            done[line[: line.index("\t")]] = line
+    typed = {line.partition("\t")[0] for line in TABLE.read_text("utf-8").splitlines()}
+    for name in only or sorted(typed.intersection(functions(session))):
+        began = time.monotonic()
+        done[name] = refusal_line(spark, session, name)
+        print(f"{time.monotonic() - began:6.1f} s {name}", flush=True)
+    lines = [found for name in sorted(done) if (found := done[name]) is not None]
+    header = REFUSALS_HEADER.format(session.version)
+    REFUSALS.write_text("\n".join([header, *lines]) + "\n", "utf-8")
     print(f"{len(lines)} lines of {len(done)} functions")
 
 

@@ -12,6 +12,9 @@ array of it, ``.1`` the type of its elements, ``k1`` and ``v1`` the types of its
 The table leaves out types that differ with ANSI mode, and assumes TIMESTAMP_LTZ, the default of
 ``spark.sql.timestampType``.
 
+``--refusals`` writes `function_refusals.txt`: patterns of arguments that Spark refuses in both
+modes. A place is a letter that no other argument saves, and all other places are ``?``.
+
 >>> find_result("date_add", "iz", unit="hour"), find_result("date_add", "ai")
 ('TIMESTAMP', 'DATE')
 >>> find_result("max", "a"), find_result("max", "aa")
@@ -30,6 +33,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import type_key
 
 TABLE = Path(__file__).with_name("function_types.txt")
+REFUSALS = Path(__file__).with_name("function_refusals.txt")
 
 _D = exp.DType
 _PLAIN = {
@@ -136,6 +140,25 @@ def find_result(
     return next((row.result for way in ways for row in rows if row.covers(way)), None)
 
 
+def has_result(name: str, count: int) -> bool:
+    """Return whether the table has any call of a function with so many arguments."""
+    return any(row.allows(count) for row in _rows(name))
+
+
+@lru_cache(maxsize=8192)
+def is_refused_call(name: str, letters: str) -> bool:
+    """Return whether Spark certainly refuses a call for the types of its arguments.
+
+    Args:
+        name: The function's canonical name (`spark_functions.ALIASES`).
+        letters: A letter per argument; `ANY` for one whose type is not known.
+
+    >>> is_refused_call("sum", "o"), is_refused_call("sum", "?"), is_refused_call("sum", "i")
+    (True, False, False)
+    """
+    return any(row.allows(len(letters)) and row.covers(letters) for row in _refusals(name))
+
+
 class Row(NamedTuple):
     """One pattern of a function's arguments, and the result of calls that match it."""
 
@@ -160,10 +183,10 @@ class Row(NamedTuple):
         )
 
 
-@lru_cache(maxsize=1)
-def _lines() -> dict[str, list[str]]:
+@lru_cache(maxsize=2)
+def _lines(table: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for line in TABLE.read_text("utf-8").splitlines():
+    for line in table.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             found.setdefault(line[: line.index("\t")], []).append(line)
     return found
@@ -172,10 +195,19 @@ def _lines() -> dict[str, list[str]]:
 @lru_cache(maxsize=1024)
 def _rows(name: str) -> tuple[Row, ...]:
     rows: list[Row] = []
-    for line in _lines().get(name, ()):
+    for line in _lines(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")
         rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
     return tuple(rows)
+
+
+@lru_cache(maxsize=1024)
+def _refusals(name: str) -> tuple[Row, ...]:
+    return tuple(
+        read_pattern(pattern, "")
+        for line in _lines(REFUSALS).get(name, ())
+        for pattern in line.split("\t")[1].split(" ")
+    )
 
 
 def read_pattern(pattern: str, result: str) -> Row:

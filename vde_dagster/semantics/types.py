@@ -16,10 +16,12 @@ from sqlglot import exp
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called, data_type
 from vde_dagster.semantics.function_types import (
+    ANY,
     FORMS,
     LAMBDA,
     NULL,
     find_result,
+    is_refused_call,
     letter_of_type,
     written_letters,
 )
@@ -157,7 +159,8 @@ def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
         return None
     if kind.this != _D.DECIMAL:
-        number = str(e.this).rstrip("LlSs") if isinstance(e, exp.Literal) else ""
+        literal = e.this if isinstance(e, exp.Neg) else e
+        number = str(literal.this).rstrip("LlSs") if isinstance(literal, exp.Literal) else ""
         return len(str(int(number))) if shown and number.isdigit() else _ROOM[kind.this], 0
     given = [int(part.name) for part in kind.expressions]
     precision, scale = (*given, *(10, 0)[len(given) :])
@@ -207,11 +210,7 @@ def _call(e: exp.Anonymous) -> Type:
     name = called(e)
     if name.endswith(_LITERAL):
         return _typed_literal(name.removesuffix(_LITERAL), str(e.expressions[0].this))
-    arguments = [
-        part
-        for a in e.expressions
-        for part in (a.expressions if isinstance(a, exp.Distinct) else [a])
-    ]
+    arguments = list_arguments(e)
     if any(isinstance(argument, exp.Kwarg) for argument in arguments):
         return None
     if any(map(is_star, arguments)):
@@ -230,6 +229,15 @@ def _call(e: exp.Anonymous) -> Type:
     if name in ("sum", "avg"):
         return _total(name, arguments[0])
     return _rounded(name, arguments[0]) if name in ("abs", "ceil", "floor", "round") else None
+
+
+def list_arguments(e: exp.Expr) -> list[exp.Expr]:
+    """Return the arguments of a call, with those of a DISTINCT."""
+    return [
+        part
+        for a in e.expressions
+        for part in (a.expressions if isinstance(a, exp.Distinct) else [a])
+    ]
 
 
 _LITERAL = " literal"
@@ -310,6 +318,23 @@ def _starred_call(name: str, least: int) -> Type:
 
 
 _MANY = 12
+
+
+def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
+    """Return whether Spark certainly refuses a call or an operator for the types of its arguments.
+
+    Args:
+        name: The function's canonical name, or the operator's sign (`function_types.txt`).
+        arguments: Those between the brackets; an argument without a known type is not refused.
+    """
+    letters = [_letter(argument, infer(argument)) or ANY for argument in arguments]
+    return is_refused_call(name, "".join(letters))
+
+
+def refuses_operands(e: exp.Binary) -> bool:
+    """Return whether Spark certainly refuses an operator for the types of its operands."""
+    sign = _SIGNS.get(e.__class__)
+    return sign is not None and refuses_arguments(sign, [e.this, e.expression])
 
 
 def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:

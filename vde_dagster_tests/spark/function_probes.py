@@ -124,7 +124,7 @@ LAMBDAS = [
     Probe(LAMBDA, text)
     for text in ("x -> true", "x -> 1", "(x, y) -> true", "(x, y) -> 1", "(x, y) -> y")
 ] + [Probe(LAMBDA, "(x, y, w) -> 1"), Probe(LAMBDA, "(x, y, w) -> 'a'")]
-_WITH_LAMBDA = frozenset(
+WITH_LAMBDA = frozenset(
     {"transform", "filter", "exists", "forall", "aggregate", "reduce", "zip_with", "array_sort"}
     | {"map_filter", "map_zip_with", "transform_keys", "transform_values"}
 )
@@ -283,7 +283,7 @@ def probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
 
 
 def _plain_probes(name: str, count: int) -> Iterator[tuple[Probe, ...]]:
-    lambdas = LAMBDAS if name in _WITH_LAMBDA else []
+    lambdas = LAMBDAS if name in WITH_LAMBDA else []
     common = [p for p in [*COLUMNS, *NULLS] if not p.rare]
     rare = [p for p in [*COLUMNS, *LITERALS] if p.rare]
     few = [p for p in common if p.letter in {*"idetazno@", NULL}]
@@ -344,11 +344,15 @@ class Sample:
     Args:
         asked: How many calls Spark takes.
         known: How many of them have a known type here.
-        wrong: Calls with both types.
+        refused: How many calls Spark refuses.
+        refused_here: How many of those the package refuses for their types.
+        wrong: Calls with both types, and calls that only the package refuses.
     """
 
     asked: int
     known: int
+    refused: int
+    refused_here: int
     wrong: tuple[str, ...]
 
 
@@ -366,7 +370,7 @@ def random_calls(session: Any, rng: random.Random, number: int) -> list[str]:
             given = [rng.choice(given)] * count
         if named and rng.random() < 0.9:
             given[0] = Probe(NULL, rng.choice(named)[1])
-        if count and name in _WITH_LAMBDA:
+        if count and name in WITH_LAMBDA:
             given[-1] = rng.choice(LAMBDAS)
         found.append(call_text(name, [p.text for p in given]))
     return found
@@ -385,18 +389,34 @@ def compare_calls(spark: SparkTypes, session: Any, rng: random.Random, number: i
                 part = calls[at : at + 100]
                 for call, here, there in zip(part, ours[at:], spark.ask(part), strict=False):
                     taken |= {call} if there is not None else set()
-                    if None not in (here, there) and not _same_types(str(here), str(there)):
+                    told_apart = here == REFUSED or not _same_types(str(here), str(there))
+                    if None not in (here, there) and told_apart:
                         wrong.append(f"{call}: {here} here, {there} there")
-    known = sum(here is not None and call in taken for call, here in zip(calls, ours, strict=True))
-    return Sample(sum(map(taken.__contains__, calls)), known, tuple(dict.fromkeys(wrong)))
+    typed = dict(zip(calls, ours, strict=True))
+    left = [call for call in calls if call not in taken]
+    return Sample(
+        asked=len(calls) - len(left),
+        known=sum(typed[call] is not None for call in calls if call in taken),
+        refused=len(left),
+        refused_here=sum(typed[call] == REFUSED for call in left),
+        wrong=tuple(dict.fromkeys(wrong)),
+    )
+
+
+REFUSED = "refused"
+_REASONS = ("does not take", "a type that has none")
 
 
 def _type_here(call: str, schema: dict[str, dict[str, str]]) -> str | None:
+    """Return the type that the package derives, `REFUSED`, or None."""
     try:
-        (found,) = analyze(f"SELECT {call} AS x FROM probes", schema).output_types.values()
+        found = analyze(f"SELECT {call} AS x FROM probes", schema)
     except (VdeError, ValueError):
         return None
-    return None if "UNKNOWN" in found else found
+    if any(reason in (found.version.opaque or "") for reason in _REASONS):
+        return REFUSED
+    (kind,) = found.output_types.values()
+    return None if "UNKNOWN" in kind else kind
 
 
 def _same_types(here: str, there: str) -> bool:

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 from vde_dagster.semantics import spark_functions
@@ -21,6 +21,7 @@ from vde_dagster.semantics.function_types import (
     LAMBDA,
     NULL,
     SAME,
+    has_result,
     write_pattern,
     written_letters,
 )
@@ -31,6 +32,7 @@ from vde_dagster_tests.spark.function_probes import (
     MOST_ARGUMENTS,
     NULLS,
     OPERATORS,
+    WITH_LAMBDA,
     Probe,
     SparkTypes,
     call_text,
@@ -175,6 +177,92 @@ def function_lines(spark: SparkTypes, session: Any, name: str, types: dict[str, 
     elif name in _OF_TEXTS:
         lines += _lines_of_texts(spark, session, name)
     return lines
+
+
+_PLACED = [p for p in COLUMNS if p.letter in {*"ilsydfetoaznb"} and not p.rare]
+_SOME_LITERALS = {"1", "0.5", "1.0", "'a'", "'1'", "'2020-01-01'", "'year'", "true"}
+_MORE_LITERALS = {
+    "l": "1L",
+    "s": "1S",
+    "y": "1Y",
+    "d": "1.0D",
+    "f": "1.0F",
+    "b": "X'61'",
+    "a": "DATE'2020-01-01'",
+    "z": "TIMESTAMP'2020-01-01 00:00:00'",
+    "n": "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
+}
+_AS_LITERAL = [
+    *(p for p in LITERALS if p.text in _SOME_LITERALS),
+    *(Probe(letter, text) for letter, text in _MORE_LITERALS.items()),
+    *(Probe(letter, f"0.5{letter.upper()}") for letter in "df"),
+]
+_OTHER_PLACES = [
+    *(p for p in COLUMNS if p.letter in CLASSES or not p.rare),
+    *NULLS,
+    *_AS_LITERAL,
+    *(Probe("@", f"array({p.text})") for p in _PLACED),
+    *(Probe("%", f"map({p.text}, {p.text})") for p in _PLACED),
+]
+_ENOUGH = 6
+"""How many other arguments are tried before a function that takes none of them is left."""
+
+
+def refusal_line(spark: SparkTypes, session: Any, name: str) -> str | None:
+    """Return the line of letters that Spark refuses at a place, whatever the other arguments are.
+
+    One and two arguments are tried: columns and literals at the place, values of all types at the
+    other one.
+    """
+    patterns: list[str] = []
+    for count in counts(name):
+        if count not in (1, 2) or units(name, count) or name in WITH_LAMBDA:
+            continue
+        if not has_result(name, count):
+            continue  # Spark's analyzer does not end for `bucket(1)`.
+        if name in OPERATORS:
+            patterns += _refused_operands(spark, session, name, count)
+            continue
+        for place in range(count):
+            refused = _refused_letters(spark, session, name, count, place)
+            if refused and (count == 1 or len(refused) < len(_PLACED)):
+                places = [frozenset({ANY})] * count
+                places[place] = refused
+                patterns.append(write_pattern(places))
+    return f"{name}\t{' '.join(patterns)}" if patterns else None
+
+
+def _refused_operands(spark: SparkTypes, session: Any, name: str, count: int) -> list[str]:
+    """Return the patterns of exactly those operands with which no expression is taken."""
+    given = list(product([*_PLACED, *_AS_LITERAL], repeat=count))
+    left = set(product([p.letter for p in _PLACED], repeat=count))
+    for mode in MODES.values():
+        with settings(session, mode | EVERYTHING), errors_of_java():
+            found = answers(spark, name, given)
+            left -= {tuple(probe.letter for probe in answer.given) for answer in found}
+    return merged_patterns(sorted(left)) if left else []
+
+
+def _refused_letters(
+    spark: SparkTypes, session: Any, name: str, count: int, place: int
+) -> frozenset[str]:
+    """Return the letters with which no call is taken in any mode."""
+    others = list(product(_OTHER_PLACES, repeat=count - 1))
+    random.Random(name).shuffle(others)
+    left = frozenset(p.letter for p in _PLACED)
+    at, size = 0, 2
+    while at < len(others) and left and (at < _ENOUGH or len(left) < len(_PLACED)):
+        given = [
+            (*rest[:place], probe, *rest[place:])
+            for probe in [*_PLACED, *_AS_LITERAL]
+            if probe.letter in left
+            for rest in others[at : at + size]
+        ]
+        for mode in MODES.values():
+            with settings(session, mode | EVERYTHING), errors_of_java():
+                left -= {answer.given[place].letter for answer in answers(spark, name, given)}
+        at, size = at + size, 2 * size
+    return left
 
 
 _OF_TEXTS = frozenset({"concat", "concat_ws", "format_string"})

@@ -24,7 +24,7 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import infer, list_arguments, refuses_arguments
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
 
@@ -43,6 +43,25 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
     note_arguments(binder, e)
+    return _accepted(binder, e, name, _called_node(binder, e, name, scope))
+
+
+def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
+    """Return the node of a call, or give up if Spark refuses the types of its arguments."""
+    arguments = list_arguments(e)
+    if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
+        return node
+    if name in _OF_ONE_TYPE:
+        return binder.common(node, arguments)
+    if name not in binder.functions and refuses_arguments(name, arguments):
+        return binder.give_up(f"{name} of types that it does not take", node)
+    return node
+
+
+_OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
+
+
+def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> Node:
     kind = spark_functions.kind(name)
     if kind in AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
@@ -85,11 +104,7 @@ def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
 def note_arguments(binder: Binder, e: exp.Expr) -> None:
     """Record a call with too few or too many arguments for a Spark function."""
     name = name_of_call(e)
-    given = [
-        part
-        for a in e.expressions
-        for part in (a.expressions if isinstance(a, exp.Distinct) else [a])
-    ]
+    given = list_arguments(e)
     if name in binder.functions or any(a.is_star or isinstance(a, exp.Kwarg) for a in given):
         return
     if not spark_functions.takes(name, len(given)):
@@ -497,7 +512,8 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
             note_arguments(binder, e)
-            return _aggregate_body(binder, e, scope), kind in _TELLING_APART
+            body = _accepted(binder, e, called(e), _aggregate_body(binder, e, scope))
+            return body, kind in _TELLING_APART
     return binder.give_up("an unknown window function", binder.bind(e, scope)), True
 
 

@@ -6,6 +6,7 @@ subqueries.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -27,7 +28,7 @@ from vde_dagster.semantics.binding.calls import (
     with_digits,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.semantics.types import infer, type_class
+from vde_dagster.semantics.types import infer, refuses_arguments, refuses_operands, type_class
 from vde_dagster.sql.reading import is_star, name_of_call
 
 
@@ -43,13 +44,13 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
     if kind in _ARITHMETIC:
         sides = with_digits(binder, [e.args["this"], e.args["expression"]], sides)
+        if any(side.tag in BOOLEAN for side in sides):
+            return binder.give_up("arithmetic with a BOOLEAN", *sides)
+    if refuses_operands(e) or (kind in COMPARISONS and _is_refused(e)):
+        return binder.give_up("an operator over types that it does not take", *sides)
     if kind not in BINARY:
         return binder.terms.make(kind.__name__, "expression", sides[1], "this", sides[0])
     make, name = BINARY[kind]
-    if kind in _ARITHMETIC and any(side.tag in BOOLEAN for side in sides):
-        return binder.give_up("arithmetic with a BOOLEAN", *sides)
-    if _is_refused(e):
-        return binder.give_up("an operator over types that it does not take", *sides)
     return make(binder.terms, name, *sides)
 
 
@@ -60,14 +61,14 @@ _SINGLE: set[str | None] = {"text", "a number", "a boolean", "a date", "a time"}
 
 
 def _is_refused(e: exp.Binary) -> bool:
-    """Return whether Spark refuses an operator for the types of columns, literals and casts."""
-    compares = e.__class__ in COMPARISONS
-    if not compares and e.__class__ not in _ARITHMETIC:
-        return False
+    """Return whether Spark refuses to compare the types of columns, literals and casts."""
     sides = (e.args["this"].unnest(), e.args["expression"].unnest())
-    classes = {type_class(infer(side)) for side in sides if isinstance(side, _PLAIN)}
-    if not compares:
-        return "a boolean" in classes
+    return _are_apart(infer(side) for side in sides if isinstance(side, _PLAIN))
+
+
+def _are_apart(kinds: Iterable[exp.DataType | None]) -> bool:
+    """Return whether Spark refuses to compare values of these types."""
+    classes = set(map(type_class, kinds))
     if len(classes) < 2 or None in classes:
         return False
     return classes not in _COMPARABLE and not ("text" in classes and classes <= _SINGLE)
@@ -124,14 +125,19 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
     if isinstance(e.this, exp.Literal) and not e.this.is_string:
         # The sign is part of the literal, and of its type: -2147483648 is an INT.
         return binder.terms.literal("-" + e.this.this)
-    return binder.terms.minus(binder.bind(e.this, scope))
+    return _signed(binder, "negative", e, binder.terms.minus(binder.bind(e.this, scope)))
+
+
+def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> Node:
+    refused = refuses_arguments(name, [e.this])
+    return binder.give_up("a sign before a type that has none", node) if refused else node
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
     """Bind a plus sign, which `grammar.tokens` wrote as an operator that Spark does not have."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
-    return this if number else call(binder.terms, "positive", this)
+    return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))
 
 
 def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
@@ -153,8 +159,13 @@ def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     if query is None and len(e.expressions) == 1 and isinstance(e.expressions[0], exp.Query):
         query = e.expressions[0]
     if query is not None:
-        return binder.terms.make("in query", this, _subquery(binder, query, scope))
+        rel = _subquery(binder, query, scope)
+        if len(rel.outputs) == 1 and _are_apart((infer(e.this), rel.outputs[0].type)):
+            return binder.give_up("IN over values of another type", this)
+        return binder.terms.make("in query", this, rel)
     members = [binder.bind(member, scope) for member in e.expressions]
+    if any(_are_apart((infer(e.this), infer(member))) for member in e.expressions):
+        return binder.give_up("IN over values of another type", this, *members)
     strings = any(member.tag == "lit" and member.parts[0] == "s" for member in members)
     if strings != any(integer(member) is not None for member in members):
         listed = binder.terms.unordered("in list", list(dict.fromkeys(members)))

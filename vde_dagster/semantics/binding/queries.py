@@ -228,6 +228,9 @@ def _bind_set_operation(
     scope = Scope(outer, known)
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
     all_rows = "union" if op == "union" else op if distinct else f"{op} all"
+    if op != "union" and not distinct and any(map(_repeats_column, branches)):
+        # Spark's RewriteExceptAll and RewriteIntersectAll make an invalid plan of such a branch.
+        binder.give_up(f"{all_rows.upper()} of a query with one column twice")
     # The type of a column when all branches agree on it.
     types = [
         [o.type for o in column] for column in zip(*(b.outputs for b in branches), strict=True)
@@ -243,6 +246,11 @@ def _bind_set_operation(
     if op == "union" and distinct:
         rel, _ = _distinct_rows(binder, rel, [])
     return trimmed(binder, e, rel)
+
+
+def _repeats_column(rel: Rel) -> bool:
+    columns = [o.node for o in rel.outputs if o.node.tag == "ref"]
+    return len(set(columns)) < len(columns)
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:

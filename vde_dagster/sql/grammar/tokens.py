@@ -124,7 +124,7 @@ class _Reader:
             elif kind in _PREFIXED:
                 out += _prefixed_literal(text, token)
             elif kind == T.PLUS:
-                out.append(self._plus(token, following))
+                out.append(self._plus(token))
             elif following == T.L_PAREN:
                 calls.before_bracket(index)
                 out.append(token)
@@ -161,15 +161,15 @@ class _Reader:
                 _retext(token, T.STRING, "UNKNOWN")
         self._out.append(token)
 
-    def _plus(self, token: Token, following: TokenType | None) -> Token:
+    def _plus(self, token: Token) -> Token:
         """Replace a plus sign, which SQLGlot drops, by an operator that Spark does not have (`|/`).
 
-        In Spark ``+x`` converts texts and NULL to DOUBLE. Before a number, the sign has no effect.
+        In Spark ``+x`` converts texts and NULL to DOUBLE, and ``+1`` is a call: neither a position
+        in ORDER BY nor a literal with one digit beside a DECIMAL.
         """
         before = self._out[-1].token_type if self._out else None
-        number = following == T.NUMBER and T.DCOLON not in self._kinds
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
-        return like(token, T.PIPE_SLASH, "+") if signs and not number else token
+        return like(token, T.PIPE_SLASH, "+") if signs else token
 
     def _shift(self, index: int) -> int:
         """Replace `>>>`, unknown to SQLGlot, by an operator that Spark does not have."""
