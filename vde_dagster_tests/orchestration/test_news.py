@@ -7,7 +7,9 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import dagster as dg
 import pytest
@@ -574,6 +576,30 @@ def test_a_comparison_of_everything_continues_with_the_next_tick_where_it_stoppe
     assert tick(folder, instance, must(tick(folder, instance, cursor))) is None
     monkeypatch.undo()
     assert sync(outside, instance).is_empty
+
+
+def test_ticks_of_two_daemons_at_once_write_each_event_once(
+    folder: ProjectFolder, outside: Workspace, synchronous: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, synchronous))
+    outside.apply(outside.plan("prod"))
+    looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
+    both = Barrier(2)
+
+    def forward() -> str | dg.SkipReason:
+        both.wait(20)
+        return forward_outbox(folder.root, synchronous, cursor, looks, log)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [job.result() for job in [pool.submit(forward) for _ in range(2)]]
+    written = [text for text in found if isinstance(text, str)]
+    assert written, found
+    once = seen(synchronous)
+    # A daemon that was paused continues with the cursor that it had.
+    assert tick(folder, synchronous, cursor) is not None
+    assert tick(folder, synchronous, written[0]) is None
+    assert seen(synchronous) == once
+    assert len(events_of(synchronous, "db/daily")) == 3
 
 
 @pytest.mark.parametrize(("batch", "previews"), [(1, 1), (3, 0)])
