@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from vde_dagster.lakehouse.metadata.changes import append_columns
 from vde_dagster.lakehouse.metadata.table_metadata import with_other_columns
 from vde_dagster.planning.environments.contracts import same_type
+from vde_dagster.planning.environments.resolver import Binding, select_physical
 from vde_dagster.planning.rendering.view_dialects import trino_select
 from vde_dagster.planning.tables.nested_fields import (
     Field,
@@ -21,7 +23,7 @@ from vde_dagster.planning.tables.nested_fields import (
     with_fields,
 )
 from vde_dagster.planning.tables.pinned_reads import PinnedTable, pinned_select
-from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.sql.casts import UnmatchedField, columns_as_a_whole
 
 OLD = "struct<x:int,n:struct<k:int>,a:array<struct<q:int>>,m:map<string,struct<w:int>>>"
@@ -189,3 +191,12 @@ def test_fields_get_new_ids_and_readers_get_the_ids_of_their_fields() -> None:
 def test_a_column_is_read_as_a_whole_or_for_single_fields() -> None:
     assert columns_as_a_whole("SELECT m.st.x, li FROM q.m WHERE st.y > 1") == {"x", "li", "y"}
     assert columns_as_a_whole("SELECT * FROM q.m") is None
+
+
+def test_a_stand_in_for_a_preview_is_read_without_its_branch() -> None:
+    table = PhysicalTable("t", TableRef("n", "t"), "f", (PhysicalColumn("p", "v"),), "s")
+    given: Any = None
+    binding = Binding(given, table, (("p", "p"),), "branch", stand_in="(SELECT 1 AS p)")
+    assert select_physical(binding, "lake") == "SELECT `p` FROM (SELECT 1 AS p)"
+    at = select_physical(replace(binding, stand_in=None), "lake")
+    assert at == "SELECT `p` FROM `lake`.`n`.`t` VERSION AS OF 'branch'"

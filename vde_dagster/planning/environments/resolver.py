@@ -265,7 +265,7 @@ def select_physical(binding: Binding, catalog: str) -> str:
     at = ""
     if binding.commits is not None:
         at = binding.commits.clause
-    elif binding.branch:
+    elif binding.branch and binding.stand_in is None:
         escaped = binding.branch.replace("'", "\\'")
         at = f" VERSION AS OF '{escaped}'"
     source = binding.stand_in or binding.table.ref.quoted(catalog)
