@@ -196,7 +196,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Check that a column's new type fits the existing column, if only the engine knows it."""
+    """Check that a column's new type fits the existing column, if planning did not determine it."""
     from vde_dagster.sql.casts import without_order
 
     physical = table.column_named_by_version()

@@ -60,8 +60,8 @@ class Forward:
     """The production table that a forward-only snapshot reuses in place.
 
     The only exception to content addressing: rows of several definitions share the table. Children
-    see the versions that production shows, so they are not recomputed. All fields except the table
-    are those of the definition alone.
+    see the versions that production shows, so they are not recomputed. All attributes except the
+    table and the fields belong to the definition alone.
 
     Args:
         columns: (output column, version) of the query's columns.
