@@ -281,9 +281,13 @@ def test_star_over_using_whose_order_is_unknown_is_refused(dialect: str, query: 
         ("duckdb", "SELECT a FROM t ASOF JOIN u USING (k, ts)", "ASOF JOIN"),
         ("snowflake", "SELECT a FROM t ASOF JOIN u MATCH_CONDITION (t.a >= u.a)", "ASOF JOIN"),
         ("duckdb", "SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
+        ("postgres", "SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES", "WITH TIES"),
+        ("tsql", "SELECT TOP 10 PERCENT a FROM t", "PERCENT"),
+        ("duckdb", "SELECT a FROM t LIMIT 50%", "PERCENT"),
+        ("postgres", "SELECT -a AS a FROM t ORDER BY a + 0 LIMIT 3", "an order by an expression"),
     ],
 )
-def test_join_that_would_lose_its_side_or_condition_is_refused(
+def test_join_or_limit_that_would_lose_a_part_is_refused(
     dialect: str, query: str, problem: str
 ) -> None:
     with pytest.raises(Unwritable, match=problem):

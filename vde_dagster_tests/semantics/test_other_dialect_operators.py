@@ -45,6 +45,11 @@ def found(expression: str, dialect: str, *trusted: str) -> list[Finding]:
     [
         ("duckdb", "MEDIAN(m)"),
         ("postgres", "a || a"),
+        ("duckdb", "CAST(a AS STRING)"),
+        ("postgres", "CAST(z - z AS STRING)"),
+        ("trino", "CAST(STRUCT(i AS x) AS STRING)"),
+        ("duckdb", "CONCAT(s, a)"),
+        ("postgres", "CAST(ENCODE(s, 'utf-8') AS STRING)"),
         ("postgres", "CAST(DATE_TRUNC('MONTH', d) AS STRING)"),
         ("postgres", "DATE_TRUNC('MONTH', d) || 'x'"),
         ("postgres", "ARRAY(1) || a"),

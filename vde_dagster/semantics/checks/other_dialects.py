@@ -35,6 +35,9 @@ _KINDS = {
     _D.DATE: "date",
     **dict.fromkeys((_D.TIMESTAMP, _D.TIMESTAMPTZ, _D.TIMESTAMPLTZ, _D.TIMESTAMPNTZ), "time"),
     _D.BOOLEAN: "boolean",
+    _D.BINARY: "binary",
+    **dict.fromkeys((_D.ARRAY, _D.MAP), "list"),
+    _D.STRUCT: "struct",
 }
 _NAMES = {
     "postgres": "PostgreSQL",
@@ -72,6 +75,8 @@ _OTHER_TEXTS = {
 }
 """Types whose values are cast to another text than in Spark, by dialect."""
 _SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
+_COMPOSED = frozenset({"list", "struct", "binary", "interval"})
+"""Kinds of values whose text is another one in every dialect."""
 _WHOLE = ("round", "bround", "floor", "ceil", "ceiling", "trunc", "extract", "second")
 _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "1000000"})
 
@@ -131,6 +136,8 @@ def _kind(e: exp.Expr) -> str | None:
         return kind if kind == "float" or found is None else _KINDS.get(found.this, "other")
     if found is None:
         return "text" if isinstance(e, exp.Anonymous) and called(e) in _TEXTS else None
+    if str(found).startswith("INTERVAL"):
+        return "interval"
     return _KINDS.get(found.this, "other")
 
 
@@ -255,12 +262,14 @@ def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
         found = _cut_day(e, value, origin)
         if found is not None:
             return found
-    differing = set(_OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS))
+    differing = set(_OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS)) | _COMPOSED
+    if "list" in kinds and (isinstance(e, exp.DPipe) or kinds == {"list"}):
+        return None  # It joins lists.
     if origin.dialect == "postgres" and called(e) == "concat":
         differing.add("boolean")
     other = sorted(kind for kind in kinds if kind in differing)
     if other:
-        what = f"the text of a {other[0]} is another one"
+        what = f"the text of {_with_article(other[0])} is another one"
         return _certain_finding(e, origin, what, "write a format for it")
     if None in kinds and differing:
         return _untyped_finding(e, origin, "the text of a value may be another one")
@@ -310,12 +319,16 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         found = _cut_day(e, value, origin)
         if found is not None:
             return found
-        if kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
-            what = f"the text of a {kind} is another one"
+        if kind in _COMPOSED or kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
+            what = f"the text of {_with_article(kind)} is another one"
             return _certain_finding(e, origin, what, "write a format for it")
         if kind is None:
             return _untyped_finding(e, origin, "the text of a value may be another one")
     return None
+
+
+def _with_article(kind: str | None) -> str:
+    return "an interval" if kind == "interval" else f"a {kind}"
 
 
 def _cut_day(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:

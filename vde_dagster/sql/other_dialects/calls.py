@@ -370,7 +370,7 @@ _RULES: list[tuple[tuple[type[exp.Expr], ...], Callable[..., Made]]] = [
     ((exp.GenerateSeries,), lists.series),
     ((exp.ArraySize,), lists.size),
     ((exp.ArrayToString,), lists.joined_elements),
-    ((exp.Limit,), lists.require_all_values),
+    ((exp.Limit, exp.Fetch), lists.require_all_values),
     ((exp.Date,), _date),
     ((exp.Timestamp,), _timestamp),
     ((exp.CurrentDate,), _current_date),

@@ -119,15 +119,38 @@ def size(node: exp.ArraySize, dialect: str) -> Made:
     return call("NULLIF", call("SIZE", node.this), exp.Literal.number(0))
 
 
-def require_all_values(node: exp.Limit, dialect: str) -> Made:
-    """Refuse LIMIT inside of an aggregate, which SQLGlot leaves out for Spark.
+def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
+    """Refuse forms of LIMIT that SQLGlot leaves out for Spark.
 
     Raises:
-        Unwritable: The LIMIT does not belong to a query.
+        Unwritable: The LIMIT belongs to an aggregate, has ties, or is a percentage; or it follows
+            an order by an expression in which a name of the SELECT list is a column.
     """
-    if isinstance(node.parent, exp.Query) and node.arg_key == "limit":
-        return None
-    raise Unwritable("LIMIT inside of an aggregate function")
+    options = node.args.get("limit_options")
+    if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
+        raise Unwritable("LIMIT or FETCH with PERCENT or WITH TIES")
+    query = node.parent
+    if not isinstance(query, exp.Query) or node.arg_key != "limit":
+        raise Unwritable("LIMIT inside of an aggregate function")
+    order = query.args.get("order")
+    if order is not None and dialect in ("postgres", "redshift") and _renames(query, order):
+        raise Unwritable("LIMIT after an order by an expression of a name in the SELECT list")
+    return None
+
+
+def _renames(query: exp.Query, order: exp.Order) -> bool:
+    """Return whether an expression of ORDER BY has a column whose name is another expression's."""
+    named = {
+        one.alias.lower()
+        for one in query.selects
+        if isinstance(one, exp.Alias)
+        and not (isinstance(one.this, exp.Column) and one.this.name.lower() == one.alias.lower())
+    }
+    keys = (key.this if isinstance(key, exp.Ordered) else key for key in order.expressions)
+    inside = (
+        c for key in keys if not isinstance(key, exp.Column) for c in key.find_all(exp.Column)
+    )
+    return any(not c.table and c.name.lower() in named for c in inside)
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
