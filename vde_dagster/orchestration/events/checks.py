@@ -367,7 +367,7 @@ def unit_test_checks(
 
 
 def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, str], str]:
-    """Return the check names of a model's unit tests, distinct from those of its audits."""
+    """Return the check names of a model's unit tests, distinct from its audits' check names."""
     taken = set(check_names(model.audits).values())
     names: dict[tuple[str, str], str] = {}
     for test in tests:

@@ -63,7 +63,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Confirm a version for the parents with which its environment now combines it.
+    """Confirm a version for the parents that its environment now combines with it.
 
     The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
     events of the new parents do not count as changes.
