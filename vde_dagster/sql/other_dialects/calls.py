@@ -303,6 +303,8 @@ def _named(node: exp.Anonymous, dialect: str) -> Made:
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
         return dates.from_text(one, "TIMESTAMP")
+    if dialect == "duckdb" and name == "PRINTF":
+        return texts.printed(node)
     if one is not None and dialect == "duckdb" and name == "WEEKDAY":
         return _day_from_sunday(one)
     if one is not None and dialect == "duckdb" and name in ("MILLISECOND", "MICROSECOND"):

@@ -36,13 +36,13 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):
         return None
-    if isinstance(node, exp.EQ | exp.NEQ) and dialect in _STRUCT_ROWS:
-        return None
     left, right = (one.expressions for one in sides)
     if not all(isinstance(one, exp.Tuple) for one in sides) or len(left) != len(right):
         raise Unwritable("a comparison of a row")
     if isinstance(node, exp.EQ | exp.NEQ):
-        equal = exp.paren(_equal(left, right))
+        equal = exp.paren(
+            _equal(left, right, exp.NullSafeEQ if dialect in _STRUCT_ROWS else exp.EQ)
+        )
         return equal if isinstance(node, exp.EQ) else exp.Not(this=equal)
     if dialect not in _ORDERED_ROWS:
         raise Unwritable("an order of rows, in which NULLs have another place on Spark,")
@@ -66,9 +66,11 @@ def rows_between(node: exp.Between, dialect: str) -> Made:
     return None
 
 
-def _equal(left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> exp.Expr:
+def _equal(
+    left: Sequence[exp.Expr], right: Sequence[exp.Expr], by: type[exp.Binary] = exp.EQ
+) -> exp.Expr:
     pairs = zip(left, right, strict=True)
-    return exp.and_(*(exp.EQ(this=one.copy(), expression=other.copy()) for one, other in pairs))
+    return exp.and_(*(by(this=one.copy(), expression=other.copy()) for one, other in pairs))
 
 
 def row_in_list(node: exp.In, dialect: str) -> Made:

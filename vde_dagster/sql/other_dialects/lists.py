@@ -33,7 +33,10 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     for node in tree.find_all(exp.Bracket):
         kind = node.this.type
         is_list = kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.ARRAY)
-        if is_list and len(node.expressions) == 1 and node.expressions[0].type is None:
+        if not is_list or len(node.expressions) != 1:
+            continue
+        index = node.expressions[0].type  # An outer subscript gives types to what is inside.
+        if index is None or index.this in exp.DataType.INTEGER_TYPES:
             node.meta[_FROM_ZERO_IN_TREE] = True
 
 
@@ -123,8 +126,8 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
     """Refuse forms of LIMIT that SQLGlot leaves out for Spark.
 
     Raises:
-        Unwritable: The LIMIT belongs to an aggregate, has ties, or is a percentage; or it follows
-            an order by an expression in which a name of the SELECT list is a column.
+        Unwritable: The LIMIT belongs to an aggregate, has ties, is a percentage, or follows an
+            expression of ORDER BY that reads a column named like another output.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):

@@ -434,3 +434,12 @@ def _is_plain(value: exp.Expr) -> bool:
         return value.to.this in exp.DataType.TEXT_TYPES | exp.DataType.INTEGER_TYPES
     texts = exp.Lower | exp.Upper | exp.Trim | exp.Substring | exp.Concat | exp.TimeToStr
     return value.is_string or value.is_int or isinstance(value, texts | exp.Length | exp.Count)
+
+
+def printed(node: exp.Anonymous) -> Made:
+    """Return NULL for a NULL among the values of DuckDB's printf(); Spark prints it."""
+    given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
+    if not given:
+        return None
+    absent = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
+    return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=node.copy())
