@@ -213,7 +213,8 @@ def reject_the_plan(shop: Shop, waiting: str) -> None:
     rejected = shop.dagster.asset("vde/reject")["partitionStats"]
     assert rejected["numMaterialized"] == rejected["numPartitions"] == 1, "all that is there"
     page.goto(f"{shop.dagster.url}/assets/vde/reject?view=events")
-    expect(page.get_by_text(f"The plan {waiting} was rejected by").first).to_be_visible()
+    rejected_by = page.get_by_text(f"The plan {waiting} was rejected by").first
+    expect(rejected_by).to_be_visible(timeout=SECONDS)
     keep(page, "rejected")
 
 
