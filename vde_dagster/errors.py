@@ -73,7 +73,7 @@ class Fix:
 
 
 class Hint(str):
-    """A hint with optional fixes, of which one may be applied."""
+    """A hint with alternative fixes."""
 
     fixes: tuple[Fix, ...]
 
@@ -101,7 +101,7 @@ class VdeError(Exception):
     """Base of every error that this package raises on purpose.
 
     Args:
-        message: What happened, in one sentence.
+        message: The mistake or failure, in one sentence.
         hint: The next step, in one sentence.
         location: The place in the project, if known.
     """

@@ -22,7 +22,7 @@ class ModelName(NamedTuple):
     thousands of models compares and looks up names by the hundred thousand.
 
     Args:
-        namespace: The schema in which production publishes the model's view.
+        namespace: The schema of the model's view in production.
     """
 
     namespace: str

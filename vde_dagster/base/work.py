@@ -13,7 +13,7 @@ class Work:
     Args:
         seconds: Elapsed time.
         task_seconds: Total run time of the engine's tasks, as far as known.
-        untold_seconds: Part of `seconds` for which task times are unknown.
+        untold_seconds: Part of `seconds` without known task times.
         bytes: Bytes written.
         bytes_read: Bytes read, as far as known.
     """

@@ -33,7 +33,7 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Command group in which some names have two words, such as `vde plan reject`.
+    """Command group with some names of two words, such as `vde plan reject`.
 
     Commands of plug-ins are functions in the form that a Typer application takes.
     """

@@ -70,7 +70,7 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        True without asking if there is no work or no terminal.
+        Without work, or without a terminal, it returns True at once.
     """
     if yes or plan.is_empty:
         return True

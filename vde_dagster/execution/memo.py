@@ -76,6 +76,6 @@ class SnapshotMemo(FileMemo[bytes], Memo):
 
 @cache
 def _remembered() -> tuple[tuple[str, ...], Any]:
-    """Return the fields of a snapshot except its model, and the form in which they are stored."""
+    """Return the fields of a snapshot except its model, and their stored form."""
     types = field_types(Snapshot, without="model")
     return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

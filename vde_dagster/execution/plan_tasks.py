@@ -54,7 +54,7 @@ class PlanTasks:
     Args:
         target: Resolves names of the plan's environment after publication, on `main`.
         written: Branches that the plan's own models read instead of `main`.
-        digest_sets: Column sets of which fills compute digests, by table id.
+        digest_sets: Column sets whose digests fills compute, by table id.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
     """
 

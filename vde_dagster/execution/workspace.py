@@ -108,7 +108,7 @@ class Workspace(Handles):
     def query(
         self, environment: str, sql: str, limit: int | None = None, **how: Any
     ) -> QueryResult:
-        """Run a query in which model names refer to the environment's views; see `Queries.run`."""
+        """Run a query whose model names refer to the environment's views; see `Queries.run`."""
         return self.queries.run(environment, sql, limit, **how)
 
     @cached_property

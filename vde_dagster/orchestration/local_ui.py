@@ -72,8 +72,8 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
     """Run Dagster on a project while the block runs; the webserver responds from the start.
 
     Raises:
-        UsageError: There is no project, the webserver is not installed, the port is taken, or
-            Dagster already runs with this home. Nothing was started.
+        UsageError: The project does not exist, the webserver is not installed, the port is taken,
+            or Dagster already runs with this home. Nothing was started.
         ExecutionError: Dagster does not start.
     """
     root = root.resolve()

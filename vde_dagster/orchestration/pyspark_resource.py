@@ -36,7 +36,7 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The Spark context, of which a process has one; not available with Spark Connect."""
+        """The process's only Spark context; not available with Spark Connect."""
         from vde_dagster.spark.session.connect import is_remote
 
         session = self.spark_session

@@ -87,7 +87,7 @@ class FillResult:
     Args:
         rows: Rows in the interval after the fill, or None if they were not counted.
         iceberg_snapshot_id: The commit with these rows; None if nothing was committed.
-        seconds: Wall-clock duration; None if it is no longer known.
+        seconds: Wall-clock duration; None if unknown.
         bytes: Bytes added by the commit, when its summary contains the figure.
         output: Digests of the written rows, when the task requested them and they were computed.
         task_seconds: Total run time of the engine's tasks; None when the engine does not report it.

@@ -240,7 +240,7 @@ class Hasher:
     """Content hashes, cached by `stat`; a folder's content is its list of names.
 
     Args:
-        instead: Contents that replace those of files.
+        instead: Contents to use instead of the files'.
         known: Results of an earlier process: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 
@@ -381,7 +381,7 @@ def git_changes(root: Path, branch: str) -> frozenset[str]:
         Paths relative to the root, with forward slashes, without removed files.
 
     Raises:
-        UsageError: There is no repository, no such branch, or no git.
+        UsageError: The repository, the branch or the program git is missing.
     """
     if not branch or branch.startswith("-"):
         raise UsageError(f"'git:{branch}' does not name a branch", hint="write git:main")

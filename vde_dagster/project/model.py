@@ -289,7 +289,7 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Marks with which the author requests another table of the same rows."""
+        """Marks that request another table of the same rows."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version

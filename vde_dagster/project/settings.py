@@ -284,13 +284,13 @@ class Settings:
         environment_ttl_days: Days after which an environment other than production expires; 0 for
             never.
         pinned_environments: Environments that never expire.
-        protected: Environments, or patterns, in which removing columns or changing types requires
+        protected: Environments, or patterns, where removing columns or changing types requires
             confirmation, as always in production.
         history_versions: Number of definitions of an environment kept for rollback; runs that only
             fill do not count.
         history_days: Retention of an environment's versions in days.
-        change_views: Patterns of models, `sales.*`, for which production has a view of changes next
-            to the model's view, `sales.orders__changes`.
+        change_views: Patterns of models, `sales.*`, whose view in production gets a view of changes
+            next to it, `sales.orders__changes`.
         change_view_versions: Maximum number of changes of a model in such a view.
         janitor_grace_hours: Retention of unused tables in hours.
         orphan_grace_hours: Retention of uncommitted data files in hours.

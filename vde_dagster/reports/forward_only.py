@@ -25,10 +25,10 @@ def _refusal(finding: Finding) -> ProjectError:
     model, name = finding.model, finding.model.name
     if finding.code is FindingCode.SHARED_TABLE:
         message = (
-            f"{name} cannot change forward-only: {', '.join(finding.names)} shows the same table "
-            "in production, as it meant the same"
+            f"{name} cannot change forward-only: in production it shares a table with "
+            f"{', '.join(finding.names)}, because their definitions were equal"
         )
-        hint = "give this one a physical_version and publish it, which makes it a table of its own"
+        hint = "give this model a physical_version and publish it, so that it gets its own table"
     elif finding.code is FindingCode.UNNAMED_FIELDS:
         message = (
             f"{name} cannot add fields to column {', '.join(finding.names)} in place: the "
@@ -41,19 +41,16 @@ def _refusal(finding: Finding) -> ProjectError:
         )
     elif finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
         message = (
-            f"{name} cannot go on with its table of physical_version {model.physical_version}: "
-            f"{_obstacle(finding)}, which no table takes in place"
+            f"{name} cannot keep its table of physical_version {model.physical_version}: "
+            f"{_obstacle(finding)}, which requires a new table"
         )
-        hint = "give it another physical_version, which makes another table"
+        hint = "give it another physical_version, so that it gets a new table"
     else:
         what = finding.code.value
-        message = (
-            f"{_policy_warning(finding)}: a {what} change, which its policy on_{what}_change "
-            "refuses"
-        )
+        message = f"{_policy_warning(finding)}, which on_{what}_change of its kind forbids"
         hint = (
             f"--allow-{what}-model {name} allows it this once, on_{what}_change allow in its kind "
-            "for ever"
+            "always"
         )
     return ProjectError(message, hint=hint, location=model.location)
 
@@ -72,15 +69,15 @@ def _warning(finding: Finding) -> str:
         )
     if finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
         return (
-            f"{name} is computed anew, although it is forward-only: {_obstacle(finding)}, which "
-            "no table takes in place"
+            f"{name} is recomputed, although it is forward-only: {_obstacle(finding)}, which "
+            "requires a new table"
         )
     return _policy_warning(finding)
 
 
 def _obstacle(finding: Finding) -> str:
     if finding.code is FindingCode.KIND_CHANGED:
-        return "its kind, or what its kind names, changed"
+        return "its kind, or a setting that decides which rows it has, changed"
     (column,) = finding.changes
     return (
         f"column {column.column}, which tells its rows apart, changed its type from {column.was} "

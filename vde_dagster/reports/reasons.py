@@ -31,14 +31,14 @@ _SENTENCES = {
     ReasonCode.ADDED: "new in the project",
     ReasonCode.REMOVED: "removed from the project",
     ReasonCode.UNREADABLE: (
-        "what is published of it is not known: its stored definition cannot be read"
+        "its published version is unknown, because its stored definition cannot be read"
     ),
     ReasonCode.KIND: "kind changed from {0} to {1}",
-    ReasonCode.PHYSICAL_VERSION: "physical_version {0} is another table",
+    ReasonCode.PHYSICAL_VERSION: "physical_version {0} requires another table",
     ReasonCode.ROWS_NOT_UNDERSTOOD: "the query returns other rows (not understood: {detail})",
     ReasonCode.ROWS_MAY_DIFFER: "it has other rows",
     ReasonCode.COLUMN_COMPUTED: "column {0} is computed differently",
-    ReasonCode.COLUMNS_COMPUTED: "so do the values of {count} columns: {all}",
+    ReasonCode.COLUMNS_COMPUTED: "the values of {count} columns change with it: {all}",
     ReasonCode.COLUMN_RENAMED: "column {0} is renamed to {1}",
     ReasonCode.COLUMN_REMOVED: "column {0} removed",
     ReasonCode.AUDITS: "audits changed",
@@ -48,38 +48,36 @@ _SENTENCES = {
     ReasonCode.PARENT_NOT_UNDERSTOOD: (
         "any change of {parent} counts: the query is not understood: {detail}"
     ),
-    ReasonCode.PARENT_COLUMNS: "with them {count} columns that it reads: {all}",
+    ReasonCode.PARENT_COLUMNS: "{count} columns that it reads changed with them: {all}",
     ReasonCode.HISTORY_RESTARTS: (
-        "its history begins anew: what its table keeps of the past is no longer in its sources"
+        "its history restarts: its sources no longer have the past that its table keeps"
     ),
-    ReasonCode.PREVIEWED: "goes on forward-only, as previewed in {all}",
-    ReasonCode.CATCHES_UP: "what it reads holds more by now of what its slot reaches over",
+    ReasonCode.PREVIEWED: "changes forward-only, as previewed in {all}",
+    ReasonCode.CATCHES_UP: "its inputs now have more of the time that its latest slot covers",
     ReasonCode.BEFORE_CRON: (
-        "asked for before its cron ticks: it is computed where what it reads has changed"
+        "requested before its cron is due: computed where its inputs have changed"
     ),
-    ReasonCode.BECOMES_TABLE: (
-        "its rows are computed into a table, and what reads it finds the same"
-    ),
+    ReasonCode.BECOMES_TABLE: ("its rows are stored in a table; its readers find the same rows"),
 }
 _REPEATED = {
     ReasonCode.NEVER_SKIPPED: "skip_unchanged is false",
-    ReasonCode.OWN_STATEMENTS: "has statements of its own",
-    ReasonCode.PYTHON: "is Python, which nobody declares to be deterministic",
+    ReasonCode.OWN_STATEMENTS: "has its own statements",
+    ReasonCode.PYTHON: "is Python code that is not declared deterministic",
     ReasonCode.NOT_UNDERSTOOD: "is not understood: {detail}",
     ReasonCode.READS_CLOCK: "reads {detail}",
-    ReasonCode.DATES_OF_TEXTS: "reads a date that it makes of texts",
+    ReasonCode.DATES_OF_TEXTS: "reads a date that it builds from texts",
 }
 _COLUMNS = {
-    "added": "{c.name}{new} is added, NULL in the rows that are there",
+    "added": "{c.name}{new} is added, NULL in existing rows",
     "restored": "{c.name} is shown again, NULL in rows that were filled without it",
     "widened": "{c.name} widens from {c.was} to {c.becomes}",
     "retyped": (
-        "{c.name} changes its type from {c.was} to {becomes}, which Iceberg does not do in "
-        "place: the rows that are there show NULL"
+        "{c.name} changes its type from {c.was} to {becomes}, which Iceberg cannot do in place: "
+        "existing rows show NULL"
     ),
     "reordered": (
-        "{c.name} keeps the order of its struct fields, {c.was}: the query has another, and they "
-        "are matched by name"
+        "{c.name} keeps the order of its struct fields, {c.was}: the query's fields, in another "
+        "order, are matched by name"
     ),
     "removed": "{c.name}{old} is no longer shown or filled",
     "not_retyped": "{c.name} stays {c.was}: its change to {becomes} is ignored",
@@ -112,13 +110,12 @@ def _describe_reason(reason: Reason) -> str:
         column, was, own = names
         if code is ReasonCode.PARENT_COLUMN_ROWS:
             own = f"the rows of {own} ({reason.detail})"
-        change = f"is what was {was}" if was else "changed"
+        change = f"was {was} before" if was else "changed"
         return f"{reason.parent}.{column} {change} → {own}"
     if code is ReasonCode.PARTS:
-        units = " and ".join(f"a {name}" for name in names)
+        units = " or ".join(names)
         return (
-            f"what it has of {units} that was filled in part does not count, and is filled again "
-            f"by the {reason.detail}"
+            f"a partly filled {units} counts as empty, and is filled again by the {reason.detail}"
         )
     return _SENTENCES[code].format(
         *names,
@@ -168,18 +165,18 @@ def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
     """Describe the change in place of a table in sentences."""
     changes = list(map(describe_column_change, change.columns))
     if not change.deploys:
-        first = f"forward-only: previewed on a branch of {change.table}, at no copy"
+        first = f"forward-only: previewed on a branch of {change.table}, without a copy"
         wider = ["types widen at the deployment; the preview has the old ones"]
         return (first, *changes, *(wider if change.widened else ()))
-    first = f"forward-only: {change.table} goes on with the new definition, its rows stay"
+    first = f"forward-only: {change.table} keeps its rows; the new definition fills later ones"
     if change.effective_from is not None:
         changes.append(f"rows from {instant_text(change.effective_from)} on are computed again")
     lost = [c.name for c in change.columns if c.what in ("removed", "retyped", "kept")]
     nulls = f", NULL in {', '.join(lost)}" if lost else ""
     which = "filled or computed again" if change.effective_from else "filled"
     rollback = (
-        "a rollback shows the columns of before, and the rows; with --definitions-only it "
-        f"keeps those that were {which} by the new definition{nulls}"
+        "a rollback shows the earlier columns and rows; with --definitions-only it keeps rows that "
+        f"the new definition {which}{nulls}"
     )
     return (first, *changes, rollback)
 
@@ -196,18 +193,18 @@ def describe_backlog(backlog: Backlog) -> Iterator[str]:
 def _describe_table_backlog(table: TableBacklog) -> str:
     parts = []
     if table.commits is None:
-        parts.append("commits not known")
+        parts.append("unknown commits")
     elif table.commits or not table.filled_first:
         parts.append(count(table.commits, "commit"))
     if table.added is not None and table.removed is not None and table.commits:
         parts.append(f"+{table.added:,} -{table.removed:,} rows")
-    parts += ["what this plan fills"] if table.filled_first else []
+    parts += ["the fills of this plan"] if table.filled_first else []
     return f"{table.table} {', '.join(parts)}"
 
 
 def describe_skip(skipped: Skipped) -> str:
     """Return why nothing is computed, as a clause."""
-    return f"nothing that it reads has changed since {instant_text(skipped.since)}"
+    return f"its inputs have not changed since {instant_text(skipped.since)}"
 
 
 def describe_batches(batches: Batches) -> str:

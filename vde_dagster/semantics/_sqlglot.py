@@ -94,8 +94,8 @@ def canonical_text(query: str) -> str:
 def data_type(text: str) -> exp.DataType | None:
     """Return the type that a text names, or None if it is not supported.
 
-    A type with a collation is not supported, because SQLGlot drops the collation, by which
-    different texts may be equal.
+    A type with a collation is not supported, because SQLGlot drops the collation, and a collation
+    may make different texts equal.
     """
     if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None

@@ -1,6 +1,6 @@
 """Spark SQL as text, tokens and trees, parsed according to Spark's grammar.
 
-Spark runs the author's text; SQLGlot only analyzes it. `reading` builds a tree in which every call
+Spark runs the author's text; SQLGlot only analyzes it. `reading` builds a tree, where every call
 keeps its written name and every literal its text (`grammar.tokens` rewrites tokens, not text), with
 operators grouped as in Spark's grammar (`grammar.precedence`). SQL is never generated from such a
 tree: texts are edited in place (`edits`), including forms that SQLGlot accepts and Spark does not

@@ -131,7 +131,7 @@ _PIECES = re.compile(
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     """Write `# why` as `--why` in dialects with such comments; offsets stay.
 
-    If there is no room for the dashes, the comment is replaced by blanks.
+    Without room for the dashes, the comment is replaced by blanks.
 
     `dialect` is the dialect of a file whose first header does not name one.
     """

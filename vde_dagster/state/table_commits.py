@@ -28,7 +28,7 @@ class TableShownError(ConflictError):
 def production_shows(subject: str, environment: str) -> ConflictError:
     """Return the error for an environment that would write rows that production reads."""
     return ConflictError(
-        f"production has begun to show {subject} since the plan for '{environment}' was made",
+        f"production published {subject} after the plan for '{environment}' was made",
         hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
     )
 

@@ -53,7 +53,7 @@ def test_StoreError() -> None:
 
 def test_UsageError() -> None:
     with pytest.raises(UsageError):
-        raise UsageError("there is no sync 'lead'", hint="did you mean leads?")
+        raise UsageError("the sync 'lead' does not exist", hint="did you mean leads?")
 
 
 def test_VdeError() -> None:

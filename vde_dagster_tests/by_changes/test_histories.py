@@ -151,7 +151,7 @@ def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World)
     due = world.workspace.plans.due("prod", now=world.now + timedelta(days=1))
     spent = next(one.backlog for one in due.models if one.name.name == "spent")
     assert spent is not None
-    assert [one.text for one in spent.tables] == ["m.base what this plan fills"]
+    assert [one.text for one in spent.tables] == ["m.base the fills of this plan"]
     world.run()
     assert world.backlog("totals") is None
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (8, 2, 25)")
@@ -161,7 +161,7 @@ def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World)
     )
     lost = world.backlog("totals")
     assert lost is not None
-    assert [one.text for one in lost.tables] == ["raw.orders commits not known"]
+    assert [one.text for one in lost.tables] == ["raw.orders unknown commits"]
     assert lost.why_all == "the state of raw.orders that was read is no longer kept"
     world.run()
     assert world.how("totals") == {Input.WHOLE}
@@ -175,7 +175,7 @@ def test_of_a_table_in_place_of_another_what_differs_is_computed(world: World) -
     assert world.publish() == {"m.base": 6}
     found = world.backlog("spent")
     assert found is not None
-    assert (found.tables[0].text, found.why_all) == ("m.base commits not known", "")
+    assert (found.tables[0].text, found.why_all) == ("m.base unknown commits", "")
     assert world.run()["m.spent"] == 1
     assert world.how("spent") == {Input.BY_CHANGES}
     world.check()

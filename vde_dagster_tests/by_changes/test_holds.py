@@ -93,7 +93,7 @@ def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all
     plan = workspace.plan("prod")
     assert plan.is_empty
     assert pending_work(workspace, plan).sentence() == (
-        "not read yet by m.sums: changes since 2024-01-02 01:00 UTC: m.base commits not known; "
+        "not read yet by m.sums: changes since 2024-01-02 01:00 UTC: m.base unknown commits; "
         "all rows are computed: the state of m.base that was read is no longer kept"
     )
     with caplog.at_level(logging.WARNING):
@@ -115,7 +115,7 @@ def test_what_was_not_read_yet_is_missing_work_and_foreseen_by_the_run(
     (sums,) = (row for row in plan_report(due).work[0].rows if row.cells[0].text == "m.sums")
     assert sums.cells[2].text == "keys of rows that changed"
     assert sums.reasons == (
-        "changes since 2024-01-02 01:00 UTC: m.base 2 commits, what this plan fills",
+        "changes since 2024-01-02 01:00 UTC: m.base 2 commits, the fills of this plan",
     )
 
 

@@ -89,7 +89,7 @@ def test_a_merge_that_changes_nothing_is_said_so(team: Team) -> None:
     _checked(team, 7, "comment", (CUSTOMERS, "SELECT customer", "-- who\nSELECT customer"))
     done, used = _deployed(team.merge("comment"))
     assert (done.outcome, done.plan_id, used) == ("unchanged", "", 0)
-    assert "prod shows all of it already" in team.comment(7)
+    assert "prod already shows these changes" in team.comment(7)
     assert _state(team)[0] == 1
 
 

@@ -117,7 +117,7 @@ def test_table_that_production_shows_during_a_run_of_development_does_not_move(
     table = table_of(workspace, "dev")
     before = head(workspace, table)
     engine.meanwhile = lambda: promote(workspace)
-    with pytest.raises(ConflictError, match=r"production has begun to show .*: vde plan dev"):
+    with pytest.raises(ConflictError, match=r"production published .*: vde plan dev"):
         workspace.apply(run)
     assert table_of(workspace, "prod").id == table.id
     assert head(workspace, table) == before
@@ -145,7 +145,7 @@ def test_new_table_that_production_shows_while_development_fills_it_does_not_mov
         engine.meanwhile = second_batch
 
     engine.meanwhile = first_batch
-    with pytest.raises(ConflictError, match="production has begun to show"):
+    with pytest.raises(ConflictError, match="production published"):
         workspace.apply(plan)
     table = table_of(workspace, "prod")
     first_day = Interval(THIRD.replace(day=1, hour=0), THIRD.replace(day=2, hour=0))

@@ -142,13 +142,13 @@ def test_result_of_a_run_says_what_was_skipped_why_and_what_that_saved(world: Wo
     show_summary(console, plan_report(plan))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "skips 4 models, which saves 0.4 kB" in shown
-    assert "db.whole  unchanged  skipped, nothing that it reads has changed since 2" in shown
+    assert "db.whole  unchanged  skipped, its inputs have not changed since 2" in shown
     assert "skips     4 models" in shown
     result = world.workspace.apply(plan)
     said = result_json(result)["skipped"]
     assert {one["model"] for one in said} == SKIPPED
     (whole,) = (one for one in said if one["model"] == "db.whole")
-    assert whole["why"].startswith("nothing that it reads has changed since 2")
+    assert whole["why"].startswith("its inputs have not changed since 2")
     assert whole["saved_bytes"] == 100
     assert whole["saved_seconds"] == 0.0
 

@@ -67,10 +67,10 @@ def test_a_change_in_place_says_where_it_is_previewed_and_what_the_deployment_do
         plan = workspace.plan("prod", now=NOW, effective_from=since.replace(hour=0))
         text, records, short = page(workspace, plan)
         assert "in place: db.daily: " in short
-    assert "goes on with the new definition, its rows stay" in text
+    assert "keeps its rows; the new definition fills later ones" in text
     assert "column more" in text
     assert "rows from 2024-01-02 00:00 UTC on are computed again" in text
-    assert "a rollback shows the columns of before" in text
+    assert "a rollback shows the earlier columns" in text
     assert text.index("### At risk") < text.index("changes a table that readers see")
     assert "2024-01-02 … 2024-01-03" in records["db.daily"]
 

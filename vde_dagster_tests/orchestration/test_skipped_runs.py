@@ -55,7 +55,7 @@ def test_skip_elsewhere_is_told_once_with_the_data_version_that_was(
     assert versions[0] == versions[1]
     assert "vde/skipped" not in computed.metadata
     said = str(skipped.metadata["vde/skipped"].value)
-    assert said.startswith("nothing that it reads has changed since 2")
+    assert said.startswith("its inputs have not changed since 2")
     assert (
         skipped.metadata["vde/saved_seconds"].value == computed.metadata["vde/fill_seconds"].value
     )
@@ -88,7 +88,7 @@ def test_page_of_a_run_says_what_it_is_going_to_skip(applied: Workspace) -> None
     assert summary(plan) == "nothing to compute, 1 to skip"
     text = report_markdown(plan_report(plan, {}), SHORT)
     assert "### Skips 1 model" in text
-    assert "| `db.last` | unchanged | skipped, nothing that it reads has changed since 2" in text
+    assert "| `db.last` | unchanged | skipped, its inputs have not changed since 2" in text
     facts = plan_metadata(applied.store, plan)
     assert (facts["vde/computes"], facts["vde/skips"]) == (0, 1)
     assert not facts["versions"].records

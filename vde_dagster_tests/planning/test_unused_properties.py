@@ -21,7 +21,7 @@ IDLE = {
     "a table of a view": ("kind VIEW, partitioned_by (id)", "", "partitioned_by", 3),
     "a format of a view": ("kind VIEW, storage_format orc", "", "storage_format", 3),
     "a view of a part": ("kind EMBEDDED, virtual_properties (a = 'b')", "", "virtual_prop", 3),
-    "materialised views": ("kind VIEW (materialized true)", "", "materialized", 3),
+    "materialized views": ("kind VIEW (materialized true)", "", "materialized", 3),
     "rows of a whole table": ("kind FULL (disable_restatement true)", "", "disable_restate", 3),
     "policies of a whole table": ("kind FULL (on_additive_change warn)", "", "on_additive", 3),
     "statements of a part": ("kind EMBEDDED", "SET spark.sql.x = 1;", "statements before", 1),

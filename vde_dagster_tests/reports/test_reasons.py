@@ -29,7 +29,7 @@ NAME, PARENT = ModelName("marts", "daily"), ModelName("staging", "orders")
         (Reason(ReasonCode.COLUMN_ADDED, ("a", "b")), "column a added (the same values as b)"),
         (
             Reason(ReasonCode.COLUMNS_COMPUTED, ("a", "b", "c")),
-            "so do the values of 3 columns: a, b, c",
+            "the values of 3 columns change with it: a, b, c",
         ),
         (
             Reason(ReasonCode.COLUMN_COMPUTED, ("a",), upstream=PARENT),
@@ -37,7 +37,7 @@ NAME, PARENT = ModelName("marts", "daily"), ModelName("staging", "orders")
         ),
         (
             Reason(ReasonCode.PARENT_COLUMN, ("a", "b", "marts.daily.c"), PARENT),
-            "staging.orders.a is what was b → marts.daily.c",
+            "staging.orders.a was b before → marts.daily.c",
         ),
         (
             Reason(ReasonCode.PARENT_COLUMN_ROWS, ("a", "", "marts.daily"), PARENT, "filter"),
@@ -45,8 +45,7 @@ NAME, PARENT = ModelName("marts", "daily"), ModelName("staging", "orders")
         ),
         (
             Reason(ReasonCode.PARTS, ("day", "month"), detail="hour"),
-            "what it has of a day and a month that was filled in part does not count, and is "
-            "filled again by the hour",
+            "a partly filled day or month counts as empty, and is filled again by the hour",
         ),
         (
             Reason(ReasonCode.READS_CLOCK, ("m.a", "m.b"), detail="now()"),

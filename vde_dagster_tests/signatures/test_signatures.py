@@ -115,7 +115,7 @@ def test_a_plan_that_was_changed_in_the_state_after_it_was_signed_is_refused(
     with team.open() as workspace:
         stored = workspace.store.plans.load(plan_id)
         _write_over(workspace, replace(stored, warnings=("harmless",)))
-        with pytest.raises(UsageError, match="it is not the plan that anna signed"):
+        with pytest.raises(UsageError, match="anna signed another plan"):
             workspace.apply(workspace.store.plans.load(plan_id))
     assert team.shown()[0] == 1
 

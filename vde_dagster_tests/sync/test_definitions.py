@@ -84,7 +84,10 @@ def test_commands_of_two_words_are_beside_one_of_one(folder: ProjectFolder, vde:
     assert "Repair Dagster's record" in vde("sync", "--help").out
     assert "would send" in vde("sync", "plan", "--help").out
     ended = vde("sync", "run", "dev", *here)
-    assert (ended.code, ended.json["error"]["message"]) == (2, "no sync sends anything from 'dev'")
+    assert (ended.code, ended.json["error"]["message"]) == (
+        2,
+        "no sync sends from the environment 'dev'",
+    )
     ended = vde("sync", "run", "prod", "topp", *here)
     assert ended.code == 2
     assert "'top'" in ended.json["error"]["hint"]

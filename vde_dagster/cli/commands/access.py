@@ -28,7 +28,10 @@ Head = Annotated[
 ]
 
 RightName = Annotated[
-    str, typer.Argument(metavar="RIGHT", help="read, plan, apply or publish; includes lower ones.")
+    str,
+    typer.Argument(
+        metavar="RIGHT", help="read, plan, apply or publish; each includes those before it."
+    ),
 ]
 LoginName = Annotated[
     str, typer.Argument(metavar="LOGIN", help="A login of the database's server, or a role.")

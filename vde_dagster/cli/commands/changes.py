@@ -40,7 +40,9 @@ Commit = Annotated[
 ]
 Ack = Annotated[
     str | None,
-    typer.Option("--ack", metavar="N-M", help="Move the cursor from version N to M, unread."),
+    typer.Option(
+        "--ack", metavar="N-M", help="Move the cursor from version N to M, without reading."
+    ),
 ]
 Forget = Annotated[bool, typer.Option("--forget", help="Delete the cursor without reading.")]
 Cursors = Annotated[bool, typer.Option("--cursors", help="List only the model's cursors.")]

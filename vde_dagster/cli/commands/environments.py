@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 Version = Annotated[
     int | None,
-    typer.Option("--to", min=1, metavar="VERSION", help="Default: the last different version."),
+    typer.Option(
+        "--to",
+        min=1,
+        metavar="VERSION",
+        help="The version to return to; default: the last with other content.",
+    ),
 ]
 DefinitionsOnly = Annotated[bool, typer.Option("--definitions-only", help="Keep the data.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of versions.")]

@@ -257,7 +257,7 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield, for each filled instant in some ranges, its newest fill.
 
-    Each fill comes with the ranges for which it is the newest, and its share in them.
+    Each fill comes with those ranges, and its share in them.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

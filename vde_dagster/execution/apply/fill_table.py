@@ -175,7 +175,7 @@ class TableFiller(Auditor):
                 self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
-        """Determine the branch to which a table is written.
+        """Determine the branch for writing a table.
 
         A model that reads rows that wait for the publication must wait, too: if the plan is
         abandoned, no rows computed from unpublished rows may remain.

@@ -1,4 +1,4 @@
-"""Branch and lease with which one attempt writes a table, and moves of `main`.
+"""Branch and lease of one attempt to write a table, and moves of `main`.
 
 Engines write to a branch that belongs to one attempt of one plan. Iceberg has no leases, and a
 writer that stalled past its lease could otherwise commit to a table that is already published.

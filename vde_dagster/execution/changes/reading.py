@@ -121,7 +121,7 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move the cursor with which changes were read, after the caller has stored them.
+        """Move a cursor past the changes that were read, once the caller has stored them.
 
         Raises:
             UsageError: The changes were read without a cursor, or only in part.

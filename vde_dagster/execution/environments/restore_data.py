@@ -43,7 +43,7 @@ class GoingBack:
 
     Args:
         returns: Tables that move back, or whose filled ranges do.
-        changed: Ranges in which readers will find other rows (UTC).
+        changed: Ranges with other rows for readers afterwards (UTC).
         rows: Number of rows in moved tables afterwards, if known.
         models: Models that the tables serve.
         held: Pinned states of other environments' tables, which do not move.
@@ -241,7 +241,7 @@ class _Lines:
 
     @property
     def ranges(self) -> IntervalSet:
-        """Ranges in which readers find other rows (UTC)."""
+        """Ranges with other rows for readers (UTC)."""
         return self.left | self.found
 
     @classmethod
@@ -288,7 +288,7 @@ class Reverted:
 
     Args:
         again: Columns that are visible again; NULL in the rows filled since.
-        gone: Columns that are no longer visible; the table keeps them.
+        gone: Columns that become invisible; the table keeps them.
         filled: Ranges filled since, which stay (UTC).
     """
 

@@ -126,7 +126,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
     """Return the environment that contains a snapshot and may change, production first.
 
     Raises:
-        UsageError: There is no such environment.
+        UsageError: The environment does not exist.
     """
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):

@@ -133,12 +133,12 @@ class Estimate:
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Total task seconds of the models for which they are known."""
+        """Total task seconds; models with unknown seconds are left out."""
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
-        """Total bytes read of the models for which they are known."""
+        """Total bytes read; models with unknown bytes are left out."""
         return _sum(one.bytes_read for one in self.models.values())
 
     @property
@@ -191,7 +191,7 @@ def _size(value: float) -> str:
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
     """Estimate the work of a plan.
 
-    Based on the fills of each table; for a new table, on those of the environment's, or
+    Based on the fills of each table; for a new table, on the fills of the environment's, or
     production's, earlier table of the model. Fills of the plan itself do not count, because its
     page may be written after the apply. A plan is estimated once and cached for all callers.
     """

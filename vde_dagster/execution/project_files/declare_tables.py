@@ -47,7 +47,8 @@ class Declared:
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
     """Add undeclared external tables of models to `external_models.yaml`.
 
-    Existing entries stay. Tables of other catalogs count as absent, because only Spark knows them.
+    Existing entries stay. Tables of other catalogs count as absent, because only Spark can look
+    them up.
 
     Raises:
         ProjectError: The file is not a list that can be extended.

@@ -84,7 +84,7 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
 
 
 def read_entries(files: MetadataFiles, manifest: ManifestFile, what: str) -> list[ManifestEntry]:
-    """Read all entries of a manifest, including those of deleted files.
+    """Read all entries of a manifest, including entries of deleted files.
 
     Raises:
         DamagedFileError: The manifest is missing, damaged or does not match the list.

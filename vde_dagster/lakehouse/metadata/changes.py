@@ -274,7 +274,7 @@ def apply_updates(
     """Return a table's next metadata; unknown fields of newer format versions are preserved.
 
     Args:
-        location: The current file, which is added to the metadata log; None if there is no log.
+        location: The current file, which is added to the metadata log; None without a log.
     """
     changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
     if location is not None:

@@ -1,4 +1,4 @@
-"""Summaries of Iceberg commits: those of fills, with branch names, and facts from any summary.
+"""Summaries of Iceberg commits: summaries of fills, branch names, and facts from any summary.
 
 Sources: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields and, for row lineage,
 https://iceberg.apache.org/spec/#row-lineage.

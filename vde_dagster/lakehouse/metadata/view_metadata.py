@@ -151,7 +151,7 @@ def _after(log: list[dict[str, Any]], now_ms: int) -> int:
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Set vde's properties, and keep those of other programs."""
+    """Set vde's properties, and keep other programs' properties."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

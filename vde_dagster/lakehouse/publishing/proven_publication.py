@@ -79,7 +79,7 @@ class _Proof:
             return self._check_view(file, file.ref)
         if file.kind == TABLE.lower() and self.is_version:
             return self._check_table(conn, file, file.ref)
-        return f"it made no {file.kind} {file.ref}"
+        return f"it did not create the {file.kind} {file.ref}"
 
     def _check_view(self, file: PublishedFile, ref: TableRef) -> str | None:
         known, own = self.ledger.get(ref), self.record.environment
@@ -90,7 +90,7 @@ class _Proof:
             return f"it did not publish the view {ref} at {file.location}"
         # Production's publications alone may hold what other environments show.
         if known.environment != own and own != PRODUCTION:
-            return f"the view {ref} is one of '{known.environment}'"
+            return f"the view {ref} belongs to '{known.environment}'"
         return None
 
     def _was_ours(self, file: PublishedFile) -> bool:
@@ -109,7 +109,7 @@ class _Proof:
         if self.record.environment != PRODUCTION and store.shown.tables_in(
             conn, PRODUCTION, tables
         ):
-            return f"the table {ref} is one that production shows"
+            return f"production shows the table {ref}"
         (table, *_) = tables.values()
         if self.lakehouse.catalog.form.keeps_pointers:
             head = store.pins.heads(conn, [table.id]).get(table.id)
@@ -126,18 +126,14 @@ class _Proof:
         if file.returned is not None:
             back = (file.returned.snapshot_id, dump_filled(file.returned.filled))
             if back != (pin.snapshot_id, pin.filled) or file.branch != table.branch:
-                return f"{table.ref} would go back to {back[0]}, and the version pins other rows"
+                return f"{table.ref} would go back to {back[0]}, but the version pins other rows"
             return None
         if file.branch is None:
             return None
         if file.into != table.branch or plan_of_branch(file.branch) != self.record.plan_id:
-            return (
-                f"{table.ref} would move to the branch {file.branch}, which its plan did not make"
-            )
+            return f"{table.ref} would move to the branch {file.branch}, which another plan created"
         if file.snapshot_id is not None and file.snapshot_id != pin.snapshot_id:
-            return (
-                f"{table.ref} would move to {file.snapshot_id}, the version pins {pin.snapshot_id}"
-            )
+            return f"{table.ref} would move to {file.snapshot_id}, not to the pin {pin.snapshot_id}"
         return self._check_branch(file, table, pin)
 
     def _check_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:

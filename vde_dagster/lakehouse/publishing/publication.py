@@ -62,7 +62,7 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A table that is rolled back, with the ranges that counted as filled at that time.
+    """A table to roll back, with its filled ranges at that time.
 
     Args:
         expected: The current snapshot; if it has changed, the rollback fails.
@@ -276,7 +276,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches on which plans wrote to a table, except to previews of it."""
+    """Return the branches of plans that wrote to a table, except to previews of it."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """A view in the state in which the last publication left it."""
+    """A view as the last publication left it."""
 
     ref: TableRef
     environment: str

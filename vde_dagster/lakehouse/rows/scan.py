@@ -52,7 +52,7 @@ def scan_rows(
 
     Args:
         wanted: The columns, with the types of the result.
-        tests: Conditions, all of which a row must fulfill.
+        tests: Conditions; a row must fulfill all of them.
         files: A condition that every matching row fulfills, for skipping files.
         without: Files that are not read, in these states.
     """

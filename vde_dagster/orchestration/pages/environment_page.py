@@ -42,7 +42,7 @@ def environment_metadata(
     """Return the page: changes, then each view's version and since when it is shown.
 
     Args:
-        before: Content of the previous version; None if there was none or it is unknown.
+        before: Content of the previous version; None for a first version, or if unknown.
         shared: Ids of production's tables.
         since: Time (UTC) since when each model shows its current version, if known.
         changes: Changes of this version and of the versions before it, newest first.

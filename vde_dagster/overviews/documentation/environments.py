@@ -65,7 +65,7 @@ class EnvironmentContents:
 
     Args:
         shown: Current or earlier versions, one per environment.
-        as_of: Instant (UTC) by which ranges are missing.
+        as_of: Instant (UTC); a range that is due then and not filled is missing.
         is_past: Whether tables have their state at the versions rather than the current state.
         known: Snapshots already read, by id.
         publications: Maximum number of versions per history.
@@ -114,7 +114,7 @@ class EnvironmentContents:
         )
 
     def _is_first(self, name: str, version: int) -> bool:
-        """Check whether a version is an environment's first, in which all models are new."""
+        """Check whether a version is an environment's first, so that all models are new."""
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 

@@ -49,8 +49,8 @@ def gather_document(
         of: Environment, or version of it (`prod@41`), whose stored definitions are documented,
             without other environments; a version with its state at the publication. Default: the
             project's files, with all environments.
-        as_of: Instant (UTC) by which ranges are missing; default: now, or the time of the version's
-            publication.
+        as_of: Instant (UTC); a range that is due then and not filled is missing. Default: now, or
+            the time of the version's publication.
         compare: Versions (`prod@41`) to compare with all environments of the document and with each
             other.
 

@@ -219,7 +219,7 @@ class ShownModel:
         table: Id of the table that serves it; None for views and external tables.
         whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.
         change: Difference of the definition from production's; `category` is its effect on the
-            data. None if there is no difference.
+            data. None if both are equal.
         filled: Ranges that readers find.
         missing: Ranges that are due by the document's instant but not filled.
         rows: Rows of the Iceberg snapshot that this version of the environment pins.
@@ -365,7 +365,7 @@ class Document:
 
     Args:
         of: Origin of its models: `files`, or the requested environment or version.
-        as_of: Instant (UTC) by which ranges are missing.
+        as_of: Instant (UTC); a range that is due then and not filled is missing.
         models: Parents before children, external tables included.
         tables: All tables of the environments, sorted by name.
         environments: Production first.

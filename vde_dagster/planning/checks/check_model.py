@@ -78,8 +78,8 @@ def _message(sent: str, refusal: Refusal) -> str:
     before = " ".join(sent[: refusal.start].split()[-3:])
     after = f" after `{before}`" if before else ""
     if not refusal.text:
-        return f"Spark's grammar does not take the end of the query here,{after}"
-    return f"Spark's grammar does not take this here: `{refusal.text}`{',' if after else ''}{after}"
+        return f"Spark's grammar does not allow the end of the query here,{after}"
+    return f"Spark's grammar does not allow `{refusal.text}` here{',' if after else ''}{after}"
 
 
 def _hint(refusal: Refusal) -> str:
@@ -88,8 +88,8 @@ def _hint(refusal: Refusal) -> str:
     if set(refusal.expected) >= _TYPES:
         return "Spark's types are STRING, INT, DECIMAL(10, 2) and others of its SQL reference"
     if 0 < len(refusal.expected) <= _FEW:
-        return f"Spark would go on with {' or '.join(refusal.expected)}"
-    return "See Spark's SQL syntax; a query of another dialect says so with dialect"
+        return f"Spark expects {' or '.join(refusal.expected)}"
+    return "See Spark's SQL syntax; for another dialect, write dialect in the header"
 
 
 _INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
@@ -227,7 +227,7 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
             yield Problem(what, hint, place)
         elif not (parent.has_table or parent.model.kind.is_external):
             what = f"{name} has no table, so no commits that {model.name} could read"
-            yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
+            yield Problem(what, f"give {name} a kind with a table, or read its inputs", place)
 
 
 def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -250,7 +250,7 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
             yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
             return
         yield Problem(
-            f"{model.name}: no parent's rows contain the key {key}, so that changed keys cannot be "
+            f"{model.name}: no parent's rows contain the key {key}, so changed keys cannot be "
             "found",
             "choose a key that the query joins, groups and partitions by and takes unchanged from "
             "a parent's columns, or choose kind FULL",
@@ -342,8 +342,8 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
         return
     if type_.lower() in ("smallint", "int", "bigint") and not apart.format:
         yield Problem(
-            f"{model.name}: the time column '{apart.name}' is {type_} without a format, so that "
-            "20240131 is taken for 31 January 2024",
+            f"{model.name}: the time column '{apart.name}' is {type_} without a format, so "
+            "20240131 is read as 31 January 2024",
             f"write time_column ({apart.name}, '%Y%m%d'), or the format that its numbers have",
             place_in_header(model, "kind", apart.name),
             certain=False,
@@ -386,9 +386,8 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
         return
     name = found.group().lstrip("@${")
     yield Problem(
-        f"{model.name}: its session's time zone is {zone}, so that Spark converts @{name} in that "
-        "zone when it compares it with a TIMESTAMP; intervals are in UTC: rows near their ends "
-        "are left out",
+        f"{model.name}: its session's time zone is {zone}, in which Spark converts @{name} to "
+        "compare it with a TIMESTAMP; intervals are in UTC, so rows near their ends are left out",
         f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
         "time zone at UTC",
         model.place(found.start()),

@@ -287,9 +287,9 @@ _OF_TABLES = {
     "storage_format": "has no table to have a format",
 }
 _OF_KINDS = {
-    "materialized": "neither Spark nor Iceberg has materialised views; a FULL model has a table",
+    "materialized": "neither Spark nor Iceberg has materialized views; a FULL model has a table",
     "batch_size": "all of it is filled at once",
-    "forward_only": "it is made anew with every change",
+    "forward_only": "every change recomputes all of it",
 }
 _NO_STAGES = {
     "loading": "macros run once, when files are read, and what they write is what runs",
@@ -336,7 +336,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
     for what, given in groups.items():
         if given and not kind.is_shown and not kind.is_audited:
             yield Problem(
-                f"{model.name} is {kind.name}, a part of its readers' queries: its {what} not run",
+                f"{model.name} is {kind.name}, so readers contain its query: its {what} not run",
                 "move them to the models that read it, or choose kind VIEW",
                 model.location,
                 certain=False,

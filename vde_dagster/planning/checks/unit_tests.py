@@ -80,7 +80,7 @@ def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[Proje
     origin = Origin(table.dialect, frozenset(table.dialect_trust), model.tool)
     for one in find_operators(table.query, {}, origin):
         yield ProjectError(
-            f"a query of rows of the test '{test.name}': {one.message}",
+            f"a query for rows in the test '{test.name}': {one.message}",
             hint=one.hint,
             location=test.location,
         )

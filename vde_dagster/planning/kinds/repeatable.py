@@ -95,7 +95,7 @@ def why_not_repeatable(
 
 @lru_cache(maxsize=4096)
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
-    """Return the first word of a query that reads the time or the user; None if there is none.
+    """Return the first word of a query that reads the time or the user; None if it reads neither.
 
     In doubt the word counts: a column named like a function without brackets (`user`), for example.
 

@@ -36,8 +36,8 @@ class UniqueKeyMeaning(IncrementalMeaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the columns of the key: rows that share them all share the key.
 
-        There is no key for a strategy of dbt, for a filter with which an existing key may be
-        inserted again, and for a clause that sets a column of the key.
+        Empty for a strategy of dbt, for a filter that lets an existing key be inserted again, and
+        for a clause that sets a column of the key.
         """
         kind = IncrementalByUniqueKey.from_model(model)
         if kind.strategy:

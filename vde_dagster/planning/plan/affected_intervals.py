@@ -38,7 +38,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Ranges in which a restatement changes rows (UTC).
+    """Ranges whose rows a restatement changes (UTC).
 
     Args:
         tables: By the id of a table that it computes again.
@@ -270,7 +270,7 @@ def affected_intervals(
 
     Args:
         filled: The table's filled ranges (UTC).
-        changed: Ranges in which rows of its parents, or its own rows, change (UTC).
+        changed: Ranges with changes to its parents' or its own rows (UTC).
     """
     kind = snapshot.model.kind
     if not changed or not filled or meaning_of(kind).filled_once:

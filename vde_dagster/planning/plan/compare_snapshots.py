@@ -14,7 +14,8 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return the change of a model and its category; a side is None if removed or added."""
+    """Return the change of a model and its category; a removed or added model has None for one
+    side."""
     if new is None:
         return Change.REMOVED, None
     if old is None:

@@ -23,7 +23,7 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range (UTC) to which a plan is limited, if it is.
+    """The range (UTC) of a plan, which may be open.
 
     Args:
         now: The instant of the plan.

@@ -69,7 +69,7 @@ class ParentCoverage:
     """Models whose rows depend on files alone."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges in which an incremental model does not wait for its parents."""
+        """Return the ranges that an incremental model fills without waiting for its parents."""
         cadence, out = snapshot.cadence, ALWAYS
         if _reads_whole(snapshot):
             return out

@@ -292,7 +292,7 @@ class Plan:
         end: Its exclusive end.
         expires_at: When the environment expires once this is published, or None.
         warnings: Likely mistakes in the project, with their places and what to do.
-        restates: Ranges in which rows change for readers (UTC), by model.
+        restates: Ranges whose rows change for readers (UTC), by model.
         outdates: Tables elsewhere that become outdated, as known at planning time.
         other_statements: Whether the plan changes the environment's statements.
         proposal: Set for plans that need an approval.

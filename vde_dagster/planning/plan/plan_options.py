@@ -26,56 +26,56 @@ class PlanOptions:
         "Only intervals up to this date, the day included, or before this instant (UTC)."
     )
     select: tuple[str, ...] = _option(
-        "Take the changes of these only: name, +name, name+, tag:name or a glob; all when empty.",
+        "Publish the changes of these models only: name, +name, name+, tag:name or a glob.",
         (),
     )
     restate: tuple[str, ...] = _option(
-        "Compute again what is published of these, and all that is made of it, in the range, "
-        "whatever the files say now; patterns as of select.",
+        "Recompute the published versions of these models, and of their readers, in the range; "
+        "changes in the files are not published. Patterns as for --select.",
         (),
         flags=("--restate", "--restate-model"),
     )
     backfill: tuple[str, ...] = _option(
-        "Fill only these and what they read; publish all. Patterns as of select.",
+        "Fill only these models and those they read; publish all. Patterns as for --select.",
         (),
         flags=("--backfill-model",),
     )
     skip_backfill: bool = _option(
-        "Publish without computing anything; what is missing stays missing.", False
+        "Publish without computing anything; missing intervals stay missing.", False
     )
-    empty_backfill: bool = _option("Record what is missing as filled, and compute nothing.", False)
+    empty_backfill: bool = _option("Record missing intervals as filled, without computing.", False)
     ignore_cron: bool = _option(
         "Compute before the model's cron has ticked: whole intervals, and full tables in a run.",
         False,
     )
     min_intervals: int = _option(
-        "Look at the latest N intervals of each model, even those before the start.", 0, metavar="N"
+        "Include the latest N intervals of each model, even before the start.", 0, metavar="N"
     )
     no_gaps: bool = _option(
         "Refuse a plan that would show less time of a model than is shown now.", False
     )
     now: datetime | None = _option(
-        "The instant that is now, for dates and crons; by default it is now.", name="execution_time"
+        "Plan as if it were this time (UTC), for dates and crons.", name="execution_time"
     )
     full: bool = _option(
-        "Compute what is due whether or not something that it reads has changed.",
+        "Compute what is due, even if its inputs have not changed.",
         False,
         of_run=True,
     )
     forward_only: bool = _option(
-        "Let production's tables go on with the new definitions; rows that are there stay.", False
+        "Keep production's tables and their rows; new definitions apply to later rows.", False
     )
     effective_from: datetime | None = _option(
-        "Compute again from here on what changes forward-only (UTC)."
+        "Recompute models that change forward-only from this time on (UTC)."
     )
     allow_destructive: tuple[str, ...] = _option(
-        "May lose or retype columns forward-only: a name or a glob.",
+        "Models whose tables may lose or retype columns: a name or a glob.",
         (),
         flags=("--allow-destructive-model",),
         metavar="MODEL",
     )
     allow_additive: tuple[str, ...] = _option(
-        "May get or widen columns forward-only: a name or a glob.",
+        "Models whose tables may get or widen columns: a name or a glob.",
         (),
         flags=("--allow-additive-model",),
         metavar="MODEL",
@@ -90,7 +90,7 @@ class PlanOptions:
         if self.skip_backfill and (self.empty_backfill or self.backfill):
             raise UsageError(
                 "a plan that skips the backfill has nothing to fill or to record",
-                hint="leave skip_backfill out, or the options that choose what to fill",
+                hint="leave out skip_backfill, or the options that choose what to fill",
             )
 
     @classmethod

@@ -152,8 +152,8 @@ class CommitRange:
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
     """Return the commits that a reader continues with; `line` has the kept ones, newest first.
 
-    It starts after the last read if every later commit only added rows. Otherwise, where rows were
-    changed or removed or the last read commit is no longer kept, it covers all rows, which replace
+    It starts after the last read if every later commit only added rows. Otherwise, because rows
+    were changed or removed or the last read commit has expired, it covers all rows, which replace
     everything read before.
     """
     until = line[0].snapshot_id if line else None

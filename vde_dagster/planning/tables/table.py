@@ -227,7 +227,7 @@ class TableChange:
 
     Args:
         deploys: Whether the table itself changes; otherwise a branch shows the change.
-        effective_from: Instant (UTC) from which rows are computed again at the deployment, or None.
+        effective_from: Start (UTC) of the rows that the deployment computes again, or None.
     """
 
     table: TableRef

@@ -23,7 +23,9 @@ Commit = Annotated[
 ]
 Merged = Annotated[
     int,
-    typer.Option("--pr", metavar="NUMBER", min=0, help="The merged one; by default looked up."),
+    typer.Option(
+        "--pr", metavar="NUMBER", min=0, help="The merged request; default: asks GitHub or GitLab."
+    ),
 ]
 CheckedOut = Annotated[
     str, typer.Option(metavar="SHA", help="Commit that must be checked out; by default any.")
@@ -136,7 +138,7 @@ def ci_run(workspace: Workspace, output: Output, fork_label: ForkLabel = "") -> 
     """Run the action for a job of GitHub or GitLab: a check, a deployment, or a close.
 
     The job's variables determine the action. Code of a fork is refused (exit code 2) before it is
-    read; otherwise the exit codes are those of the command that runs.
+    read; otherwise the command that runs determines the exit code.
 
     Example: vde ci run
     """

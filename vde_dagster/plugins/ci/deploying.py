@@ -66,7 +66,7 @@ class Deployed:
             made = count(self.computed, "model") if self.computed else "nothing"
             return f"{plan} was published to {PRODUCTION}{at}, {made} computed"
         if self.outcome == "unchanged":
-            return f"{PRODUCTION} shows all of it already"
+            return f"{PRODUCTION} already shows these changes"
         if self.outcome == "rejected":
             return f"{plan} was rejected, nothing was published"
         return f"{plan} waits for an approval, nothing was published"

@@ -43,10 +43,10 @@ def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
 
     Args:
         variables: The process's environment.
-        fork_label: The label with which a reviewer allows a fork's code to run.
+        fork_label: The reviewers' label that allows a fork's code to run.
 
     Raises:
-        UsageError: The variables are not those of a job of GitHub or GitLab, the event has no
+        UsageError: The variables do not belong to a job of GitHub or GitLab, the event has no
             action, or the code comes from a fork without the label.
     """
     if variables.get("GITHUB_EVENT_NAME"):

@@ -15,7 +15,7 @@ Level = Literal["failure", "warning"]
 
 @dataclass
 class Findings:
-    """Problems, each once, in the order in which they were found.
+    """Problems, each once, in the order of their detection.
 
     Args:
         prefix: The project's folder in the repository, empty or with `/` at its end.

@@ -14,8 +14,8 @@ def unseen(
 ) -> list[str]:
     """Describe in sentences what a plan changes, computes, breaks or removes beyond other plans.
 
-    Intervals that became due since, in tables that were reviewed or that production shows anyway,
-    do not count: a later review would have shown the same table.
+    Intervals due since then do not count in tables that were reviewed, or are shown by production
+    anyway: a later review would have shown the same table.
 
     Args:
         seen: Reviewed plans for the same environment.

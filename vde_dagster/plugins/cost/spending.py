@@ -79,7 +79,7 @@ class Total:
         ]
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
-        """Return the documented JSON form; money is None if prices are not configured."""
+        """Return the documented JSON form; without configured prices, money is null."""
         price = settings.cost.price if settings.cost.known else None
         return {
             "fills": self.fills,

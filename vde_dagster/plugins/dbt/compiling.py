@@ -272,7 +272,7 @@ class Compiler:
         return [path.read_text(encoding="utf-8", errors="replace") for path in paths]
 
     def _lay_out(self, project: Path, own: bool) -> None:
-        """Create the folder in which dbt runs, with links to the project's entries.
+        """Create a folder for running dbt, with links to the project's entries.
 
         Raises:
             ProjectError: `dbt_project.yml` is not valid YAML.

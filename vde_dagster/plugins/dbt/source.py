@@ -122,7 +122,7 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """Resolver of names, in which the database of most tables is the project's catalog."""
+        """Resolver of names; the database of most tables is the project's catalog."""
         self._get_ready()
         own = str(self._memory.get("database", ""))
         settings = self._folder.settings

@@ -365,7 +365,7 @@ def _schema_field(column: Document.Column, is_key: bool, is_partition: bool) -> 
 
 
 def _escaped(text: str) -> str:
-    """Return text escaped for a URN, in which commas and parentheses are structure."""
+    """Return text escaped for a URN, where commas and parentheses are structure."""
     return re.sub("[%,()␟]", lambda one: quote(one[0]), text)
 
 

@@ -36,7 +36,11 @@ Grain = Annotated[
 Of = Annotated[
     str,
     typer.Option(
-        "--environment", "--env", "-e", metavar="ENV", help="An environment, dev@7 or prod@TIME."
+        "--environment",
+        "--env",
+        "-e",
+        metavar="ENV",
+        help="An environment, or its version: dev@7, prod@TIME.",
     ),
 ]
 OfFiles = Annotated[

@@ -59,7 +59,7 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
         is_late: Returns True when the remaining receivers should wait for the next call.
 
     Raises:
-        UsageError: There are no receivers, or Apprise is not installed.
+        UsageError: No receivers are configured, or Apprise is not installed.
         ConflictError: Another process sends at this moment.
     """
     found = receivers(workspace.settings)

@@ -46,7 +46,7 @@ class Rule:
     Args:
         require: An expression over `plan`, `now` and, with `each`, `model`.
         each: An expression that selects models; None for a rule about the plan as a whole.
-        approvers: Possible approvers with `ask`; `owners` means those of the models.
+        approvers: Possible approvers with `ask`; `owners` means the models' owners.
         environments: The environments it applies to; empty for all.
         kinds: The kinds of plans it applies to.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key.")]
 To = Annotated[
-    Path | None, typer.Option("--to", metavar="FILE", help="Its file; NAME.pem by default.")
+    Path | None, typer.Option("--to", metavar="FILE", help="The key's file; NAME.pem by default.")
 ]
 PlanToSign = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan's file, or the id of a stored plan.")
@@ -27,7 +27,7 @@ Key = Annotated[
 
 @on_project
 def keys_make(output: Output, name: KeyName, to: To = None) -> None:
-    """Create a key for signing plans, and print the line with which a project trusts it.
+    """Create a key for signing plans, and print the line of settings that trusts it.
 
     The private key is written to a file that only its owner can read, and is never printed.
     Example: vde keys make anna
@@ -36,8 +36,10 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
 
     path = to or Path(f"{name}.pem")
     public = make_key(path)
-    output.note(f"the private key is in {path}: keep it, and commit it nowhere")
-    output.note("to trust it, add below \\[tool.vde.signatures.trusted] in pyproject.toml:")
+    output.note(f"the private key is in {path}: keep it, and never commit it")
+    output.note(
+        "to trust it, add this line below \\[tool.vde.signatures.trusted] in pyproject.toml:"
+    )
     output.result({"name": name, "file": str(path), "public": public}, f'{name} = "{public}"')
 
 

@@ -34,7 +34,7 @@ def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator
         names = signers(settings, document, found)
         if bad := wrong(document, found):
             who = ", ".join(settings.who(one.key) or "" for one in bad)
-            yield Objection("signatures", f"it is not the plan that {who} signed", "refuse")
+            yield Objection("signatures", f"{who} signed another plan", "refuse")
     if len(names) < needed:
         of = f" ({', '.join(names)})" if names else ""
         told = (

@@ -121,7 +121,7 @@ class Packages:
             told = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
             raise ExecutionError(
                 f"{self.sink.place} failed: {told[:500]}",
-                hint="run it again: it goes on with the version that it was at",
+                hint="run it again: it continues with the same version",
             ) from error
         return 0
 

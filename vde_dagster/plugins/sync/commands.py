@@ -18,12 +18,16 @@ EnvironmentName = Annotated[
 ]
 SyncNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SYNCS]...", help="Only these; by default all of the environment."),
+    typer.Argument(
+        metavar="[SYNCS]...", help="Names of syncs; by default all of the environment's."
+    ),
 ]
 Full = Annotated[
-    bool, typer.Option("--full", help="Send all rows, whatever the outside is known to have.")
+    bool, typer.Option("--full", help="Send all rows, even those that were sent before.")
 ]
-Sample = Annotated[int, typer.Option("--limit", min=0, help="The most changes to show of each.")]
+Sample = Annotated[
+    int, typer.Option("--limit", min=0, help="The maximum number of changes to show per sync.")
+]
 
 
 @on_project

@@ -145,6 +145,6 @@ class Posts:
 def _stopped(sink: HttpSink, why: str) -> ExecutionError:
     return ExecutionError(
         f"{sink.place} {why}",
-        hint="run it again: it goes on with the version that it was at, and sends each batch "
-        "under the same idempotency key",
+        hint="run it again: it continues with the same version, and sends each batch under the "
+        "same idempotency key",
     )

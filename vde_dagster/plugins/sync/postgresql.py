@@ -87,7 +87,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             told = str(error.orig).partition("\n")[0]
             raise ExecutionError(
                 f"{self.place} failed: {told}",
-                hint="run it again: rows and cursor are changed together, or neither is",
+                hint="run it again: rows and cursor change in one transaction",
             ) from error
 
 

@@ -104,7 +104,9 @@ class Syncs:
         unknown = [name for name in names or () if name not in known]
         if unknown or not known:
             raise UsageError(
-                f"there is no sync '{unknown[0]}'" if unknown else "the project has no syncs",
+                f"the sync '{unknown[0]}' does not exist"
+                if unknown
+                else "the project has no syncs",
                 hint=suggest(unknown[0], list(known), "syncs")
                 if unknown and known
                 else "define one in syncs.yaml, see docs/sync.md",
@@ -114,8 +116,8 @@ class Syncs:
         found = [one for one in known.values() if environment in one.to]
         if not found:
             raise UsageError(
-                f"no sync sends anything from '{environment}'",
-                hint="an environment sends where syncs.yaml names it under `to`, and nowhere else",
+                f"no sync sends from the environment '{environment}'",
+                hint="a sync sends from the environments under its `to` in syncs.yaml",
             )
         return found
 
@@ -267,9 +269,9 @@ class Syncs:
         with self._changes(definition, version, cursor) as found:
             if found.why is not None and definition.mode == "append":
                 raise UsageError(
-                    f"'{definition.name}' cannot go on from version {cursor.version}, and would "
+                    f"'{definition.name}' cannot continue from version {cursor.version}, and would "
                     f"add rows twice: {found.why}",
-                    hint="`vde sync run --full` adds all rows of now",
+                    hint="`vde sync run --full` adds all current rows",
                 )
             outside.ledger.begin(version.version)
             outside.delivery.begin(self._step(definition, version, found.since, found))

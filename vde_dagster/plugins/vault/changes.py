@@ -109,7 +109,7 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query that counts keys and times with several states, of which one is kept.
+        """Return the query that counts keys and times with several states; only one is kept.
 
         Args:
             one: The relation of `unique_rows`.

@@ -113,7 +113,7 @@ def check_time(write: Write, column: str) -> None:
 
 
 def _refused(error: Exception, columns: Sequence[str]) -> str | None:
-    """Return the column in which `_without_nulls` found NULL; None for any other error."""
+    """Return the column of the NULL that `_without_nulls` found; None for any other error."""
     _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return columns[int(digits)] if found else None

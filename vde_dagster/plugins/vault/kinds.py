@@ -86,7 +86,9 @@ class FirstSeen(Kind):
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("stored") and given.get("loaders") is None:
-            raise ValueError("stored needs loaders; without them it is already one table")
+            raise ValueError(
+                "stored requires loaders; without loaders the model has one table anyway"
+            )
         return cls(**given)
 
     @property

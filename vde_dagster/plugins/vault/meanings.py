@@ -9,7 +9,7 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
-    """Return the versions of columns in which NULL leaves a row out."""
+    """Return the versions of columns whose NULLs leave a row out."""
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 

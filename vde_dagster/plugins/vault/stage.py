@@ -38,7 +38,7 @@ def stage(
             the form to hash. An expression with a column's name replaces the column.
         hashed: Expressions over the source's columns and the derived ones.
         columns: Selected columns of the source; by default all.
-        null_required, null_optional: Columns in which a value replaces NULL; the column's own
+        null_required, null_optional: Columns with a value that replaces NULL; the column's own
             value is kept in a column with the suffix `_original`.
         hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of the source's columns except some.
         ranked: Named window expressions over all of these.

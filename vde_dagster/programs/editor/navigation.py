@@ -174,13 +174,15 @@ def _model_renamed(
     if symbol.model in after.project.models:
         readers = [n for n, m in after.project.models.items() if symbol.model in m.depends_on]
         raise UsageError(
-            f"named '{said}', {symbol.model} would still be read, by {listed(readers)}",
+            f"after a renaming to '{said}', {listed(readers)} would still read {symbol.model}",
             hint="rename it there by hand",
         )
     for name, snapshot in reading.snapshots.items():
         now = after.snapshots.get(new if name == symbol.model else name)
         if now is None or now.version.rows != snapshot.version.rows:
-            raise UsageError(f"named '{said}', {name} would have other rows", hint="edit by hand")
+            raise UsageError(
+                f"a renaming to '{said}' would change rows of {name}", hint="edit by hand"
+            )
     return {file: sorted(found.values()) for file, found in edits.items()}
 
 
@@ -213,7 +215,7 @@ def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -
     if wrong:
         place = f"{wrong[0].location}: " if wrong[0].location is not None else ""
         raise UsageError(
-            f"named '{new}', the project would have a mistake: {place}{wrong[0].message}",
+            f"a renaming to '{new}' would cause a mistake: {place}{wrong[0].message}",
             hint=_way_out(before, new, wrong[0]),
         )
     return after
@@ -241,7 +243,9 @@ def _require_same(
     for name, old in before.snapshots.items():
         now = after.snapshots.get(name)
         if now is None or now.version.rows != old.version.rows:
-            raise UsageError(f"named '{new}', {name} would have other rows", hint="edit it by hand")
+            raise UsageError(
+                f"a renaming to '{new}' would change rows of {name}", hint="edit it by hand"
+            )
         own = symbol.kind == "column" and name == symbol.model
         versions = {c.name.lower(): c.version for c in old.columns}
         new_ones = {c.name.lower(): c.version for c in now.columns}
@@ -249,5 +253,5 @@ def _require_same(
             not own and set(versions) - set(new_ones) - {symbol.name}
         ):
             raise UsageError(
-                f"named '{new}', columns of {name} would have other values", hint="edit it by hand"
+                f"a renaming to '{new}' would change values of {name}", hint="edit it by hand"
             )

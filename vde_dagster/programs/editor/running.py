@@ -64,7 +64,7 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
         UsageError: The cursor is not in a query, or the file cannot be read.
     """
     if path in reading.broken:
-        raise UsageError("the file has a mistake, so that it cannot be run", hint="correct it")
+        raise UsageError("the file has a mistake, so it cannot be run", hint="correct it")
     models = [m for m in reading.models_in(path) if m.query is not None or m.python is not None]
     lines = split_lines(reading.text(path))
     before = [m for m in models if lines.token(m.location)[0] <= offset] or models[:1]

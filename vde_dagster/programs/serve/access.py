@@ -79,7 +79,7 @@ class Access:
         if asked is not None:
             environment = WarehouseName.parse(asked).environment
             if environment != token.environment:
-                raise ServeError(403, f"this token does not read '{environment}'")
+                raise ServeError(403, f"this token is not for the environment '{environment}'")
         return token
 
     def _authenticate(self, request: Request, in_browser: bool) -> Token | None:
@@ -119,7 +119,7 @@ def _require_own_name(request: Request) -> None:
     if not is_loopback(host):
         raise ServeError(
             403,
-            f"this server is not '{sent}': without tokens it answers only to this machine's names",
+            f"without tokens, requests must name this machine as the host, not '{sent}'",
         )
     # A reader who follows a link sees the response; embedding and fetching pages are refused.
     cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"

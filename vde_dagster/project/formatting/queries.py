@@ -223,7 +223,7 @@ def _with_cases(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _connectors(nodes: Sequence[Node]) -> set[int]:
-    """Return the positions of AND and OR, except those of BETWEEN."""
+    """Return the positions of AND and OR, except the AND of BETWEEN."""
     found: set[int] = set()
     between = 0
     for index, node in enumerate(nodes):

@@ -1,6 +1,6 @@
 """Kind SEED: rows of a CSV file, and the settings for reading it.
 
-Names and meaning of the settings are those of
+Names and meaning of the settings follow
 https://pandas.pydata.org/docs/reference/api/pandas.read_csv.html
 """
 

@@ -206,10 +206,10 @@ class IncrementalByUniqueKey(Kind):
         key_expressions: Spark SQL over output columns that also identifies a row.
         when_matched: Clauses for rows with an existing key; the first clause whose condition holds
             applies. Without clauses all columns are replaced; `*` replaces all columns that its
-            clause does not set. Columns are those of `source` and `target`.
+            clause does not set. Columns belong to `source` or `target`.
         merge_filter: Additional condition over `source` and `target` for a match, or empty.
-        strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new
-            row is kept. Empty for one row per key.
+        strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new row
+            is kept. Empty for one row per key.
         nulls_match: Whether NULL also equals NULL with a strategy of dbt.
     """
 

@@ -33,7 +33,7 @@ def environment_statements(
         views: Its views, `@views`.
 
     Returns:
-        Spark SQL of both, in which only time variables remain.
+        Spark SQL of both, where only time variables remain.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
@@ -51,7 +51,7 @@ def environment_statements(
 def read_environment_statements(
     context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Translate statements to Spark SQL in which only time variables remain.
+    """Translate statements to Spark SQL, keeping only time variables.
 
     Args:
         stage: `before_all` or `after_all`.

@@ -66,7 +66,7 @@ class ProjectLoad:
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Receives the trees of the queries that are read; by default none is kept.
         variables: Values that override the settings' variables; disables the cache.
-        instead: Contents that replace those of files; the cache is not written then.
+        instead: Contents to use instead of the files'; the cache is not written then.
     """
 
     def __init__(

@@ -51,9 +51,9 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     try:
         tested = load.load_model(test.model, path)
     except ProjectError as error:
-        given = "variables" if test.variables else f"the stage '{TESTING}',"
+        given = "variables" if test.variables else f"the stage '{TESTING}'"
         raise ProjectError(
-            f"the test '{test.name}' sets {given} with which {test.model} is invalid: "
+            f"the test '{test.name}' sets {given}, and {test.model} is then invalid: "
             f"{error.message}",
             hint=error.hint,
             location=test.location,
@@ -283,7 +283,7 @@ def load_project(
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Receives the trees of the queries that are read, for planning.
         sources: Sources of models; by default all, see `load.project_sources`.
-        instead: Contents that replace those of files.
+        instead: Contents to use instead of the files'.
 
     Raises:
         ProjectError: The settings are invalid; if strict, all errors as one.

@@ -32,7 +32,7 @@ class WaitingFiles:
     def read(
         self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
     ) -> list[ProjectError]:
-        """Read all waiting files, in the order in which their columns become known.
+        """Read all waiting files, each once the columns that it waits for are known.
 
         Args:
             loaded: Files that are already read; waiting files are added.

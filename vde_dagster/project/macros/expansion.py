@@ -246,7 +246,7 @@ class Expander:
     ) -> tuple[str | None, int]:
         """Return the expansion of the macro at the first token, and its number of tokens.
 
-        The text is None if a whole clause is omitted.
+        Instead of a text, it returns None if a whole clause is omitted.
         """
         following = tokens[1]
         if following.start != tokens[0].end:

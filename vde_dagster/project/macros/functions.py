@@ -98,7 +98,7 @@ def _each(expander: MacroContext, arguments: list[str]) -> list[str]:
 
 
 def _filtered(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """`@FILTER(items, x -> condition)`: the items for which a condition is true."""
+    """`@FILTER(items, x -> condition)`: the items that meet a condition."""
     function = _last_function(expander, "FILTER", arguments)
     return [
         item

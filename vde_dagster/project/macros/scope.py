@@ -1,4 +1,4 @@
-"""What macros see of the text that calls them: its scope, and the expansion as a protocol."""
+"""The context of macro calls: the scope of the calling text, and the expansion as a protocol."""
 
 from __future__ import annotations
 

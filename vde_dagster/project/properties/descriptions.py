@@ -120,7 +120,7 @@ def with_descriptions(
             problems.append(_warning(f"{one.model} is described, but is not a model", hint, one))
         elif one.model in known:
             message = (
-                f"{one.model} is already described in {known[one.model].location}, which is used"
+                f"{one.model} is already described in {known[one.model].location}; this is ignored"
             )
             problems.append(_warning(message, "describe it in one file", one))
         else:

@@ -1,6 +1,6 @@
 """Expansion of variables and macros in `MODEL (…)` headers, before any property is read.
 
-Places stay those of the file. Only the arguments of audits keep their macros, which are expanded
+Places still refer to the file. Only the arguments of audits keep their macros, which are expanded
 with the audit's query.
 """
 
@@ -147,7 +147,7 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return the end and the expansion of the macro at a token; None if there is no macro."""
+    """Return the end and the expansion of the macro at a token; None without a macro."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None

@@ -176,7 +176,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a value in the form in which the state store returns it."""
+    """Return a value as the state store returns it."""
     if isinstance(value, Mapping):
         return {key: _as_stored(own) for key, own in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value

@@ -97,7 +97,7 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
             listed = value if isinstance(value, list) else [value]
             if not all(isinstance(one, str) for one in listed):
                 message = f"setting 'model_defaults.{key}' is not a list of statements"
-                found.append((key, ProjectError(message, hint="write a list of texts")))
+                found.append((key, ProjectError(message, hint="write a list of strings")))
         elif "@" not in json.dumps(value, default=str):
             try:
                 text = f"{key} {property_text(key, value, macros=True)}"

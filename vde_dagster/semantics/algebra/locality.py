@@ -1,4 +1,4 @@
-"""Locality: the columns by which a table's row affects only one key of a query.
+"""Locality: columns of a table whose values decide which key of a query a row affects.
 
 A query is local in a table by a key if each key's rows are computed only from the table's rows that
 have the key's value in certain columns. A row added to or removed from the table then affects only
@@ -108,7 +108,7 @@ class _Search:
         """Follow the key into a group, by its columns and its correlation.
 
         Columns of the right side of a LEFT JOIN do not count: adding or removing a row on the right
-        side also adds or removes rows in which they are NULL.
+        side also adds or removes rows with NULL in them.
         """
         inner = []
         for stands, places in zip(key, own, strict=True):

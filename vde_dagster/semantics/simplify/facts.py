@@ -222,8 +222,8 @@ class Facts:
     def never_fails(self, node: Node) -> bool:
         """Return whether computing an expression never raises an error, in ANSI mode or not.
 
-        Every rewrite removes only expressions for which this is true, and only these are computed
-        for other rows than before.
+        Rewrites remove only such expressions, and compute only such expressions for other rows than
+        before.
         """
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):

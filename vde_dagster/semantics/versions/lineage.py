@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that decides, or may decide, which rows or which of several values are returned."""
+    """A column that decides, or may decide, about the rows or values to return."""
 
     table: str
     column: str
@@ -47,7 +47,7 @@ class IndirectSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Column-level lineage of a query (the kinds are those of OpenLineage).
+    """Column-level lineage of a query (with OpenLineage's kinds).
 
     Args:
         columns: Sources of each output's values.
@@ -83,7 +83,7 @@ def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
     Args:
-        leaves: The tables that it reads, all of which count as inputs of unsupported expressions.
+        leaves: The tables that it reads; all count as inputs of unsupported expressions.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)

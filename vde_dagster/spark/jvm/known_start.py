@@ -1,8 +1,8 @@
 """The command that starts a JVM with Spark, kept for later starts.
 
-PySpark starts a JVM by scripts: a first JVM builds the command of a second one, in which Ivy
-resolves the packages. This takes seconds, with the same result each time. So the resulting command
-is stored, and later starts run it directly.
+PySpark starts a JVM by scripts: a first JVM builds the command of a second one, and Ivy in the
+second resolves the packages. This takes seconds, with the same result each time. So the resulting
+command is stored, and later starts run it directly.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class KnownStart:
     Args:
         java: The path of the program.
         options: The JVM's options.
-        class_path: Existing jars, Spark's own and those of the packages.
+        class_path: Existing jars, Spark's own and the packages'.
         spark_home: Spark's folder.
     """
 

@@ -24,7 +24,7 @@ def run_ready(arguments: Sequence[str]) -> int | None:
     """Run a command in a copy of the ready process.
 
     Returns:
-        Its exit code; None if there is no such process, or it differs from this one.
+        Its exit code; None if the ready process is missing, or differs from this one.
     """
     if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
         return None
@@ -54,7 +54,7 @@ def ask(
 
     Returns:
         The connection, which returns the exit code and whose end stops the copy, and the copy's
-        process; None if there is no such process, it differs from this one or lacks the module.
+        process; None if the ready process is missing, differs from this one or lacks the module.
     """
     os.umask(mask := os.umask(0))
     request = {

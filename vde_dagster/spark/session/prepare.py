@@ -22,7 +22,7 @@ _MOST_SECONDS = 900.0
 
 
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
-    """Return the class archive for a project's Spark, and whether it had to be created.
+    """Return the class archive for a project's Spark, and whether this call created it.
 
     A temporary engine creates it, and this process becomes its client.
 
@@ -33,7 +33,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     place = start_path(command_line_config(context_config(settings)))
     if place is None:
         raise UsageError(
-            "Spark's own scripts must start it here, as they read more than the project's settings",
+            "Spark's own scripts must start it here, because they read more than the settings",
             hint="docs/operations.md lists the reasons: SPARK_CONF_DIR, spark.files, …",
         )
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:

@@ -185,7 +185,7 @@ def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
     if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
         raise StoreError(
             "this process has a Spark session without Iceberg",
-            hint="stop it first, or start it with spark.jars.packages="
+            hint="stop the session first, or start it with spark.jars.packages="
             + ",".join(packages(settings))
             + " and Iceberg's session extensions",
         )

@@ -41,7 +41,7 @@ def variables_of_exercise() -> dict[str, str]:
 
 
 class WarmUp(threading.Thread):
-    """Exercises the JVM of this process, and archives its classes if there is no archive yet.
+    """Exercises the JVM of this process, and archives its classes unless an archive exists.
 
     Args:
         master: The server's URL.

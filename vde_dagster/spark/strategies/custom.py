@@ -28,7 +28,7 @@ class CustomTarget:
     Args:
         name: The quoted name of the table's branch, for SQL such as MERGE INTO.
         interval: The half-open UTC range to fill.
-        anew: Whether the table's rows are no longer valid: replace everything.
+        anew: Whether all rows of the table must be replaced.
         properties: The model's `materialization_properties`.
         columns: The table's column by the model's column; they differ for renamed columns.
     """

@@ -297,8 +297,8 @@ class Database:
 
         Raises:
             UnknownOutcomeError: The commit was sent, and the response was lost.
-            UsageError: The machine's clock differs from that of PostgreSQL's server, or the store
-                was opened for another project or warehouse.
+            UsageError: The machine's clock differs from the clock of PostgreSQL's server, or the
+                store was opened for another project or warehouse.
         """
         if self.before_writing is not None:
             self.before_writing()

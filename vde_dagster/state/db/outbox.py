@@ -157,7 +157,7 @@ class Outbox:
         self._set_cursor(consumer, lambda known: max(known, number))
 
     def last_left(self) -> int | None:
-        """Return the number that a consumer stored last by `set_left`; None if there is none."""
+        """Return the number that a consumer stored last by `set_left`, or None."""
         query = select(_ROW.subject).where(
             _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
         )

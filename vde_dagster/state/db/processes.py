@@ -2,7 +2,7 @@
 
 On Linux: the boot of the machine, the namespace of process ids (a container has its own), the id,
 and the start time of the process, because ids are reused. On other systems, and for a process of
-another machine or container, the identity is None, and a lease ends by its time.
+another machine or container, the identity is unknown (None), and a lease ends by its time.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class PublishedFile:
 
     Args:
         ref: The table or view of the pointer; None for data files, and in records of older code.
-        branch: The branch to which a table's `main` moves; for a rollback, the branch that moves
-            in place of `main`.
+        branch: The branch that a table's `main` moves to; for a rollback, the branch that moves in
+            place of `main`.
         table_id: The table whose ranges are filled once it has moved.
         returned: The target of a rollback; None if the table moves forward.
         into: The branch that moves in place of `main`, if the table moves forward.

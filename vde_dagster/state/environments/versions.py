@@ -438,7 +438,7 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return the version to which a plan can be applied; None if the environment has changed.
+        """Return the version that a plan can be applied to; None if the environment has changed.
 
         It is the current version, if every model still has the table and snapshot that it had at
         the plan's base: runs and backfills publish versions that differ only in tables' rows.

@@ -326,7 +326,7 @@ class PlanStore:
             raise _was_rejected(record)
 
     def git_branch(self, environment: str) -> str | None:
-        """Return the Git branch for which an environment was made, '' for none; None if unknown.
+        """Return the Git branch that an environment was made for; '' without one, None if unknown.
 
         It is also None for an expired environment, whose name is free for another branch.
         """

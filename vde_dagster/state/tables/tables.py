@@ -120,7 +120,7 @@ class TableStore:
         """Register a table, or return the live table with the same rows and columns.
 
         Raises:
-            ConflictError: The table's id was used before, by a table that is no longer live.
+            ConflictError: The table's id was used before, by a table that was dropped.
         """
         version = content_version(table)
 

@@ -46,7 +46,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Name that distinguishes this check from those of other tools and projects."""
+        """Name that distinguishes this check from checks of other tools and projects."""
         return f"vde {self.project}".rstrip("/ ")
 
 

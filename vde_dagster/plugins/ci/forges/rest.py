@@ -39,7 +39,7 @@ class Token:
         value = os.environ.get(name, "").strip()
         hint = f"pass a token to the job in {name}, see docs/ci.md"
         if not value:
-            raise UsageError(f"{name} is not set, so there is no token", hint=hint)
+            raise UsageError(f"the job's token is missing: {name} is not set", hint=hint)
         if not (value.isascii() and value.isprintable()) or " " in value:
             raise UsageError(f"{name} is not a valid token: it contains whitespace", hint=hint)
         return cls(header, f"{prefix}{value}")

@@ -1,4 +1,4 @@
-"""Files with which CI systems check pull requests and deploy merges, for `vde init --ci`.
+"""CI configuration that checks pull requests and deploys merges, for `vde init --ci`.
 
 Actions are pinned by their commits, packages by their versions; a job has only the rights that it
 needs and the secrets that the project's settings name.
@@ -37,15 +37,15 @@ def github_workflow(root: Path) -> Workflow:
     ]
     if secrets:
         left.append(
-            f"give each of the two the secrets {', '.join(secrets)}, and the repository none of "
-            f"them: in {checks} a login of the role vde_apply, in {production} one of vde_publish"
+            f"add the secrets {', '.join(secrets)} to both environments, not to the repository: "
+            f"in {checks} a login of the role vde_apply, in {production} one of vde_publish"
         )
     path = _repository(root) / ".github" / "workflows" / f"vde{suffix}.yml"
     return Workflow({path: text}, (*left, *_shared_login(root), *_lacking(root)))
 
 
 def gitlab_workflow(root: Path) -> Workflow:
-    """Write a project's GitLab jobs, and a file that includes them if there is none."""
+    """Write a project's GitLab jobs, and, if missing, a file that includes them."""
     secrets = ["GITLAB_TOKEN", *_secrets(root)]
     top = _repository(root)
     name = f"vde{_suffix(root)}.yml"

@@ -42,8 +42,8 @@ def python_source(
         )
     if not columns or any(column.type is None for column in columns):
         raise ProjectError(
-            f"'{node.name}' is a model in Python whose columns and types are not told",
-            hint="give each of its columns a data_type in its properties",
+            f"the Python model '{node.name}' does not declare its columns and their types",
+            hint="list each column with its data_type in the model's properties",
             location=location,
         )
     names = {text: str(name) for text, name in sorted(reads.items())}

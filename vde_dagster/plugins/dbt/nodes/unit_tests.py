@@ -62,7 +62,7 @@ def _unit_test(
     for rows in test.given:
         if rows.input not in unit.given:
             raise ProjectError(
-                f"the unit test '{test.name}' gives rows of {rows.input}, which is not there",
+                f"the unit test '{test.name}' gives rows of {rows.input}, which does not exist",
                 hint="name a model, seed, snapshot or source of the project",
                 location=place,
             )

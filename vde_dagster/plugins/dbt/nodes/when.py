@@ -47,7 +47,7 @@ def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) ->
 def _read_meta(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     given = meta.get("vde") or {}
     if not isinstance(given, Mapping):
-        raise ValueError("meta.vde has to have keys and values, such as {cron: '@hourly'}")
+        raise ValueError("meta.vde must have keys and values, such as {cron: '@hourly'}")
     unknown = sorted(set(given) - _EXPORTED.union(_KEYS))
     if unknown:
         raise ValueError(f"meta.vde has no key '{unknown[0]}' (known: {', '.join(_KEYS)})")

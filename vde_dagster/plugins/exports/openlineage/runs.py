@@ -151,7 +151,7 @@ class Runs:
         yield one.event(RunState.COMPLETE, record.at, **figures)
 
     def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
-        """Return the model for which a plan fills a table."""
+        """Return the model whose table a plan fills."""
         for model in plan.builds:
             if model.table is not None and model.table.id == table_id:
                 return plan.snapshot_of(model)

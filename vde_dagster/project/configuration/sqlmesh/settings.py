@@ -48,7 +48,7 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
     elif meant.unused:
         warnings.append(f"{len(meant.unused)} keys do nothing here: {', '.join(meant.unused)}")
     if clashes:
-        warnings.append(f"{PYPROJECT} says something else, and wins: {', '.join(clashes)}")
+        warnings.append(f"{PYPROJECT} has another value, which is used: {', '.join(clashes)}")
     places = {name: place for name, place in meant.places.items() if name not in ours}
     table = merged(meant.table, own)
     return MergedConfig(written.path, table, places, tuple(warnings), written.seen)

@@ -64,7 +64,7 @@ def to_datetime(
 ) -> datetime:
     """Read a date, an instant, a text such as `3 days ago`, `20130131`, or milliseconds.
 
-    A text that names a day stands for the day's midnight.
+    A text that names a day means the day's midnight.
 
     Raises:
         ValueError: The value has another form.
