@@ -27,6 +27,7 @@ EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
 INSTALL = re.compile(r"pip install '\.\[([\w,]+)\]'")
 LINK = re.compile(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([\w/]+(?:\.py)?)`")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -63,6 +64,31 @@ def test_anchors_that_a_page_names_are_there(page: Path) -> None:
     pages = {path: page.parent / path if path else page for path, _ in links}
     anchors = {path: _anchors(file) for path, file in pages.items()}
     assert {link for link in links if link[1] not in anchors[link[0]]} == set()
+
+
+def test_rooms_names_and_places_of_the_architecture_page_are_in_the_code() -> None:
+    code, text = ROOT / "vde_dagster", (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    lines = [line.split("|")[1:5] for line in text.splitlines() if line.startswith("| `")]
+    rows = [(room.strip(" `/"), *rest[1:]) for room, *rest in lines]
+    rooms = {path.parent.name for path in code.glob("*/__init__.py")}
+    assert {room for room, _, _ in rows} == rooms - {"api"}
+
+    def is_there(place: Path) -> bool:
+        return place.exists() or place.with_suffix(".py").exists()
+
+    gone = []
+    for room, parts, names in rows:
+        gone += [
+            f"{room}/{part}" for part in SPAN.findall(parts) if not is_there(code / room / part)
+        ]
+        source = "\n".join(path.read_text() for path in (code / room).rglob("*.py"))
+        for name in re.findall(r"`(?:\w*\.)?(\w+)(?:\(\w+\))?`", names):
+            known = re.search(rf"^ *(class|(async )?def) {name}\b", source, re.MULTILINE)
+            gone += [] if known or name in ("py", "toml") else [f"{room}: {name}"]
+    for place in SPAN.findall(text.partition("## Where a change goes")[2]):
+        folders = (ROOT, code, ROOT / "vde_dagster_tests")
+        gone += [] if any(is_there(one / place) for one in folders) or "/" not in place else [place]
+    assert gone == []
 
 
 def test_every_page_and_picture_is_part_of_the_site() -> None:
