@@ -27,7 +27,7 @@ CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of a table in the project's catalog; None if it is missing."""
 
 MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
-"""Looks at the snapshots that could be made."""
+"""Yields further mistakes in the snapshots that could be made."""
 
 
 class Built(NamedTuple):
@@ -67,8 +67,8 @@ def build_snapshots(
     Args:
         models: The project's models, external ones included.
         catalog_columns: Columns of external tables that are not all declared. It returns no columns
-            for a table whose columns were not looked up: mistakes that are found only because their
-            types are unknown are warnings then.
+            for a table that was not looked up; mistakes that unknown types may have caused are then
+            only warnings.
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.

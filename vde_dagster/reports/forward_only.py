@@ -64,8 +64,8 @@ def _warning(finding: Finding) -> str:
         )
     if finding.code is FindingCode.ROWS_STAY:
         return (
-            f"{name} is not computed again from --effective-from on: kind {model.kind.name} would "
-            "add its rows to those that are there"
+            f"{name} ignores --effective-from: its kind {model.kind.name} would add rows to the "
+            "existing rows instead of replacing them"
         )
     if finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
         return (

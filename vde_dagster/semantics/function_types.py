@@ -172,7 +172,7 @@ class Row(NamedTuple):
         return all(ANY in place for place in self.places)
 
     def allows(self, count: int) -> bool:
-        """Return whether so many arguments match the pattern."""
+        """Return whether a number of arguments matches the pattern."""
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:

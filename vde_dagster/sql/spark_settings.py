@@ -26,7 +26,7 @@ _HOW_IT_RUNS = tuple(
         *("ui.", "warehouse.dir"),
     )
 )
-"""Settings that change no answer."""
+"""Settings without effect on a query's result."""
 
 _RULES_HOLD_TEXT = """
 addPartitionInBatch. analyzer.maxIterations analyzer.singlePassResolver. ansi.enabled

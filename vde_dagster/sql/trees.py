@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "(")
-"""How a query can begin."""
+"""Words that a query can begin with."""
 
 _PREFIX = "__vde_param_"
 _PLACEHOLDER = _PREFIX + "{}__"

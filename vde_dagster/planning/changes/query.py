@@ -89,7 +89,7 @@ def read_by(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return the commits of either side since their histories meet; None where that is not kept."""
+    """Return each side's commits after the last common commit; None if that is unknown."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:

@@ -7,4 +7,4 @@ yields problems. No check needs Spark or the state.
 from __future__ import annotations
 
 CHECKS_VERSION = "13"
-"""Raised whenever checks find more, or less: remembered models are looked at again."""
+"""Increased whenever checks find more or less, to invalidate cached results."""

@@ -264,7 +264,7 @@ def _missing_types(
     query: str,
     key: Sequence[str],
 ) -> tuple[str, str] | None:
-    """Return a message and a hint where parents would tell changed keys, were their types known."""
+    """Return a message and a hint if only unknown types of parents hide the changed keys."""
     from vde_dagster.semantics.locality import columns_of_key
 
     untyped = {
@@ -316,9 +316,9 @@ _WITHOUT_DOUBT = re.compile(
     r"(?i)(date|string|varchar|char|tinyint|smallint|int|bigint|double|float|boolean|binary"
     r"|decimal|array|map|struct)\b"
 )
-"""Types by which a fill is sure to go; a timestamp tells any interval."""
+"""Types that decide whether a time column is suitable; a timestamp always is."""
 _WITHOUT_ZONE = re.compile(r"(?i)(string|varchar|char|tinyint|smallint|int|bigint|timestamp_ntz)\b")
-"""Types that Spark compares with texts without asking for the session's time zone."""
+"""Types that Spark compares with texts without using the session's time zone."""
 _INSTANT = re.compile(r"[@$]\{?(?:start|end)_(?:ts|dtntz)\b", re.IGNORECASE)
 _DAY = re.compile(r"[@$]\{?(?:start|end)_(?:ds|date)\b", re.IGNORECASE)
 _UTC = frozenset(
@@ -488,7 +488,7 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Name the table's columns that an expression computes with: twice is not once."""
+    """Return the table's columns that an expression accumulates, so a repetition matters."""
     from vde_dagster.sql.expressions import read_expression
 
     return set(_computed_with(read_expression(text).tree, False))

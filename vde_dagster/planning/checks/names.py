@@ -132,7 +132,7 @@ _OF_BUILTINS = frozenset(
     | {"length", "like", "lower", "not", "not_null", "null", "or", "order", "over", "previous"}
     | {"rlike", "row_count", "select", "steps", "string", "this_model", "true", "union", "where"}
 )
-"""Every word that the built-in audits' queries have beside the model's columns."""
+"""Words in the built-in audits' queries other than the model's columns."""
 
 
 def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:

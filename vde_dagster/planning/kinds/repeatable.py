@@ -223,7 +223,7 @@ _COMPOSED = re.compile(
 
 
 def _is_composed(node: exp.Expr) -> bool:
-    """Return whether an expression puts a constant text together of parts of such a word."""
+    """Return whether an expression builds a constant text from parts of such a word."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

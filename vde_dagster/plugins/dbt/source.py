@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
 """Names in `not_read` of parts that a plug-in reads from another file, if it exists."""
 _SEMANTIC = "semantic_manifest.json"
-"""What dbt writes for MetricFlow, beside the manifest."""
+"""The file that dbt writes for MetricFlow, next to the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
 _HOOKS, _EMPTY = "target/hooks.json", "target/empty/manifest.json"
 _INTROSPECT = (

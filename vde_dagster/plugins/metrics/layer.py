@@ -225,7 +225,8 @@ class SemanticLayer:
         asked = ", ".join(metrics)
         if found:
             raise UsageError(
-                f"'{name}' may be {' or '.join(found)} for {asked}", hint="write one of these"
+                f"'{name}' is ambiguous for {asked}: {' or '.join(found)}",
+                hint="write one of these",
             )
         others = sorted({by for one in self.metrics for by in self.group_bys([one])})
         if stem in others or _ending(others, stem):

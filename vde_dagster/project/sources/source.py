@@ -93,7 +93,7 @@ class Warns(Protocol):
 class Surrounds(Protocol):
     """Optional protocol of a source with statements around every apply.
 
-    Its attribute `around_dialect`, if it has one, is the dialect that the statements had.
+    Its optional attribute `around_dialect` is the statements' dialect in the source's files.
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:

@@ -27,7 +27,7 @@ _APART = {
         *(("a struct", other) for other in ("a number", "text", "a date", "a time", "a boolean")),
     )
 }
-"""What Spark compares under no setting."""
+"""Pairs of types that Spark never compares, whatever its settings."""
 _NUMBER_AND_TEXT = {"a number", "text"}
 _ZERO = re.compile(r"0*\.?0*(?:[eE]\d+)?(?:[LSYDF]|BD)?", re.IGNORECASE).fullmatch
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})

@@ -242,7 +242,7 @@ def _safe(nodes: set[Node], facts: Facts) -> bool:
 
 
 def turn(node: Node, facts: Facts) -> Node:
-    """NOT of something, handed on to its operands."""
+    """Push a NOT down into its operands."""
     terms = facts.terms
     inner: Node = node.parts[0]
     if is_null(inner) and facts.is_condition(inner):

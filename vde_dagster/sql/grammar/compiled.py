@@ -185,7 +185,7 @@ def _cases(code: bytes) -> list[tuple[int, int]]:
 EPSILON, RANGE, RULE, PREDICATE, ATOM, ACTION, SET, NOT_SET, WILDCARD, PRECEDENCE = range(1, 11)
 """Kinds of edges."""
 END = -1
-"""The token, or the character, behind the last."""
+"""The number that stands behind the last token or character."""
 _VERSION = 4
 _BLOCK_STARTS = (3, 4, 5)
 _RULE_STOP, _LOOP_END = 7, 12

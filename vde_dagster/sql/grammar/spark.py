@@ -264,7 +264,7 @@ def _spelled(network: Network) -> dict[int, str]:
 
 
 _Config = tuple[int, tuple[int, ...], int]
-"""A state, where its rules' callers go on, and the token's rule."""
+"""A state, the stack of states to return to, and the rule of the token."""
 _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
 _WORD = re.compile("[A-Z_][A-Z_0-9]*|[ \\n]+")
 Guard = Callable[[str, int], bool]
@@ -368,7 +368,7 @@ class Lexer:
         return kind, ends
 
     def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
-        """Return a token's number and its end, and up to where the text was looked at."""
+        """Return the number and the end of the longest token, and the end of the examined text."""
         state: _State | None = self._start
         kind, end, size = 0, at + 1, len(text)
         while state is not None:

@@ -68,7 +68,7 @@ _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
     *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
 }
-"""Behind which, too, a plus is a sign."""
+"""Further tokens after which a plus is a sign."""
 
 
 class AsWritten(NamedTuple):

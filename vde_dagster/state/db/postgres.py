@@ -29,7 +29,7 @@ _BATCH = 500
 _MESSAGE_BYTES = 16 << 20
 """Size at which a message is sent with fewer statements; the server's limit is 1 GiB."""
 _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
-"""TCP keepalive of an idle connection: seconds before the first probe and between, and count."""
+"""TCP keepalive: idle seconds before the first probe, seconds between probes, their number."""
 
 
 def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:

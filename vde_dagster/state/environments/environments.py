@@ -220,9 +220,7 @@ class EnvironmentStore:
     def expire(self, name: str, at: datetime | None) -> None:
         """Set when the janitor may drop an environment."""
         if name == PRODUCTION and at is not None:
-            raise UsageError(
-                f"'{PRODUCTION}' cannot expire", hint="only other environments can be dropped"
-            )
+            raise UsageError(f"'{PRODUCTION}' cannot expire", hint="name another environment")
 
         def work(conn: Connection) -> None:
             table = schema.environments

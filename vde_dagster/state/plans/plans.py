@@ -388,8 +388,8 @@ def _stored(row: Any) -> StoredPlan:
     for name, value in zip(("plan_id", "environment", "kind", "base_version"), made, strict=True):
         if getattr(row, name) != value:
             raise StoreError(
-                f"the row of plan {row.plan_id} has {name} '{getattr(row, name)}', and its content "
-                f"'{value}': a program other than vde wrote it",
+                f"plan {row.plan_id} has {name} '{getattr(row, name)}' in its row, but "
+                f"'{value}' in its content: a program other than vde wrote it",
                 hint=f"plan again: vde plan {plan.environment}",
             )
     return stored

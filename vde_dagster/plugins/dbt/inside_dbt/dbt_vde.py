@@ -289,7 +289,7 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def _decoded(value: Any) -> Any:
-    """Return a value of the kind that JSON has not; see `vde_dagster.plugins.dbt.answers`."""
+    """Return a value of a type that JSON lacks; see `vde_dagster.plugins.dbt.answers`."""
     if isinstance(value, dict):
         ((kind, inner),) = value.items()
         return _TYPES[kind](inner)

@@ -56,7 +56,7 @@ _OTHER_MERGES = frozenset(
     | {"delete_not_matched_by_source", "merge_update_columns_rules"}
     | {"merge_update_columns_default_rule"}
 )
-"""Configuration of adapters' own by which a merge writes other rows, and which is not read."""
+"""Ignored configuration of adapters that changes the rows that a merge writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Cond
 
 
 def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
-    """Return the second branch with its conditions from when the table has rows."""
+    """Return the second branch, whose conditions apply only once the table has rows."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
