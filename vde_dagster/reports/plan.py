@@ -164,7 +164,7 @@ def _short(plan: Plan) -> Iterator[str]:
     if more := and_more(len(changed), MOST_NAMES):
         yield f"in place:{more}"
     if plan.moves:
-        yield f"moves the metrics {listed(plan.moves, MOST_NAMES)}"
+        yield f"may change the metrics {listed(plan.moves, MOST_NAMES)}"
 
 
 def _work(

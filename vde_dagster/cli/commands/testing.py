@@ -36,7 +36,9 @@ TestPath = Annotated[
     str | None, typer.Option("--path", "-p", help="The new test's file, in the folder of tests.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", "-o", help="Replace the file.")]
-IncludeCtes = Annotated[bool, typer.Option("--include-ctes", help="Also expect the rows of CTEs.")]
+IncludeCtes = Annotated[
+    bool, typer.Option("--include-ctes", help="Also write expected rows for the query's CTEs.")
+]
 
 
 @on_project

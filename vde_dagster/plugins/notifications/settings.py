@@ -119,8 +119,8 @@ class Receiver:
     """A receiver of events, with a position in the outbox.
 
     Args:
-        name: Name of its position: a target's name, or `owner:` and an owner's; with several
-            addresses each is a receiver, `team/2` the second.
+        name: The target's name, or `owner:NAME`; it also names the position. A target's second
+            address is the receiver `team/2`.
         url: A URL for Apprise, or its parts, with secrets left out: `${NAME}`.
         environments: Patterns; empty for production and protected environments.
         owner: The owner of the models to report; None for all.

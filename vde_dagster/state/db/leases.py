@@ -58,8 +58,8 @@ class Lease:
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
-        hint="wait until it is done; a lease ends at once when its owner's process ends on this "
-        "machine, and a minute after one on another machine",
+        hint="wait until it is done; a lease ends with its owner's process, or a minute later if "
+        "that runs on another machine",
     )
 
 
