@@ -94,7 +94,7 @@ def relations(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> Relation:
-    """Return `relation` of one environment, with one range and time of the reader."""
+    """Return the function `relation` for one environment, range and execution time."""
     return lambda name: relation(name, resolver, catalog, interval, execution_time)
 
 

@@ -19,7 +19,7 @@ Number = Annotated[
     int, typer.Option("--pr", metavar="NUMBER", min=1, help="The pull or merge request.")
 ]
 Commit = Annotated[
-    str, typer.Option(metavar="SHA", help="Its newest commit; by default read from the forge.")
+    str, typer.Option(metavar="SHA", help="Newest commit of the request; default: asks the forge.")
 ]
 Merged = Annotated[
     int,

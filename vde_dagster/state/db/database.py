@@ -90,7 +90,7 @@ _NOT_ALLOWED = "42501"
 _LOCKED = "55P03"
 """SQL state of a lock wait that exceeded `lock_timeout`."""
 _TAKEN = "23505"
-"""Another row has the same key."""
+"""SQL state of a violated key: another row has the same one."""
 
 
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
