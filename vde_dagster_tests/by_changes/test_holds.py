@@ -136,7 +136,7 @@ def test_of_a_parent_in_another_table_whose_earlier_one_is_gone_all_is_computed(
         _days(workspace, clock, 2)
         workspace.maintenance.janitor()
     gone = "and the table that the last fill read no longer exists"
-    assert why_all() == f"m.base is another table now, {gone}"
+    assert why_all() == f"m.base has another table now, {gone}"
 
 
 def test_a_plan_is_made_though_a_readers_file_is_gone(

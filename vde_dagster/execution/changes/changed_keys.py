@@ -130,7 +130,7 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
         known = [one for one in tables if one.id in others]
         if len(known) != 1:
             gone = ", and the table that the last fill read no longer exists" if others else ""
-            why = f"{table_name(tasks, read)} is another table now{gone}"
+            why = f"{table_name(tasks, read)} has another table now{gone}"
             raise ComputesAllError(why, lost=bool(others))
         others.discard(known[0].id)
         found[read.key] = Earlier(seen[known[0].id], known[0])
@@ -224,7 +224,7 @@ def _rows_of_another(
     kept = _kept(found.metadata) if found is not None else {}
     if found is None or was.state.read_id not in kept:
         gone = "the state that the last fill read no longer exists"
-        raise ComputesAllError(f"{name} is another table now, and {gone}", lost=True)
+        raise ComputesAllError(f"{name} has another table now, and {gone}", lost=True)
     columns, types = _columns(name, read, metadata)
     had = columns_of(found.metadata, kept[was.state.read_id])
     places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}
@@ -233,7 +233,7 @@ def _rows_of_another(
         place = places.get(versions.get(column.name, ""), "")
         if not written_alike(had.get(place, ""), column.type):
             raise ComputesAllError(
-                f"{name} is another table now, whose column {column.name} differs"
+                f"{name} has another table now: its column {column.name} differs"
             )
         listed.append((column.name, place))
     after = columns_of(metadata, _kept(metadata).get(now.read_id or 0))

@@ -69,7 +69,7 @@ class Plans:
             environment: The environment's name; it need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
-            at_once: Whether it is applied immediately, so that nothing is stored without Spark.
+            at_once: Whether it is applied immediately; without Spark it fails and stores nothing.
             said: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:
