@@ -31,12 +31,12 @@ class PlanOptions:
     )
     restate: tuple[str, ...] = _option(
         "Recompute the published versions of these models, and of their readers, in the range; "
-        "changes in the files are not published. Patterns as for --select.",
+        "changes in the files are not published. Patterns as for select.",
         (),
         flags=("--restate", "--restate-model"),
     )
     backfill: tuple[str, ...] = _option(
-        "Fill only these models and those they read; publish all. Patterns as for --select.",
+        "Fill only these models and those they read; publish all. Patterns as for select.",
         (),
         flags=("--backfill-model",),
     )
