@@ -91,7 +91,7 @@ def test_github_gets_two_jobs_with_the_least_rights_and_secrets_of_their_own(
         assert shlex.split(pip)[-1] == f"vde-dagster[postgres]=={version('vde-dagster')}"
     protect, give, login = left
     assert "protect vde-production-transform: only main may deploy to it" in protect
-    assert "the secrets DB_PASSWORD, S3_KEY, and the repository none of them" in give
+    assert "the secrets DB_PASSWORD, S3_KEY to both environments, not to the repository" in give
     assert "role vde_apply, in vde-production-transform one of vde_publish" in give
     assert "make the login of state_url a variable, too" in login
 

@@ -197,7 +197,7 @@ def test_the_setting_is_the_default_of_all_nodes() -> None:
     ("vde", "message"),
     [
         ({"crom": "@hourly"}, "meta.vde has no key 'crom' .*cron, cron_tz"),
-        ("@hourly", "meta.vde has to have keys and values"),
+        ("@hourly", "meta.vde must have keys and values"),
         ({"cron": "@often"}, "'@often' is not a cadence"),
         ({"cron_tz": "Mars"}, "meta.vde.cron_tz 'Mars' is not a time zone"),
         ({"skip_unchanged": "no"}, "meta.vde.skip_unchanged is true or false"),
