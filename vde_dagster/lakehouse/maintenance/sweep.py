@@ -417,7 +417,7 @@ def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> No
 
 def _why_left_over(record: PublicationRecord) -> str:
     if record.status == "committed":
-        return "they were replaced longer than the grace time ago"
+        return "the grace time since their replacement is over"
     if record.status == "unused":
         return "only expired Iceberg snapshots use them"
     return "they were written for a publication that did not happen"

@@ -276,8 +276,8 @@ class Group:
 
     Args:
         joins: The subset of the conditions that comes from a join's ON (for lineage).
-        sorts: ORDER BY expressions of dissolved subqueries: they decide only the order, which
-            matters to order-sensitive functions.
+        sorts: ORDER BY expressions of dissolved subqueries; only functions that depend on the order
+            of rows use them.
     """
 
     sources: list[Source] = field(default_factory=list)
