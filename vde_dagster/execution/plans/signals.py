@@ -112,7 +112,7 @@ def _passing(
 
 
 def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return those of some values that a function has parameters for."""
+    """Return only the values that a function has parameters for."""
     parameters = inspect.signature(function).parameters.values()
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         return values

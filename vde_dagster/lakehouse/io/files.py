@@ -177,7 +177,7 @@ class MetadataFiles:
         keep_folders: bool = False,
         is_written: bool = False,
     ) -> None:
-        """Delete files, and folders left empty; missing files are no error.
+        """Delete files, and folders left empty; ignores missing files.
 
         Args:
             is_written: Whether this process just wrote them under new names; all other files must

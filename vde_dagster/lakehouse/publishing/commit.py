@@ -87,7 +87,7 @@ def commit_swap(
 
     Raises:
         PointerMovedError: Another writer was faster.
-        LeaseLostError: The lease of `also` is no longer valid.
+        LeaseLostError: The lease of `also` was lost.
         UnknownOutcomeError: The commit's response was lost several times.
     """
     store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
@@ -183,7 +183,7 @@ def change_at_last(
 
     Raises:
         ConflictError: The table no longer exists, or other writers were faster each time.
-        LeaseLostError: The lease of `also` is no longer valid.
+        LeaseLostError: The lease of `also` was lost.
     """
     attempt = 1
     while True:

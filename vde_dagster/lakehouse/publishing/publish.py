@@ -81,7 +81,7 @@ def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
 
     Raises:
         ConflictError: Another process published first, a name is taken, or a table moved.
-        LeaseLostError: A lease of the publication is no longer valid.
+        LeaseLostError: A lease of the publication was lost.
         UnknownOutcomeError: The commit's response was lost and the store is unreachable.
     """
     recover(lakehouse)

@@ -5,7 +5,7 @@ failures, fills, publications (applies, rollbacks, frozen environments), audits 
 `projector` turns each record into events (`fills`, `publication`, `checks`, `plans`), partitions to
 add or delete, and partitions to mark as failed. It has three callers:
 
-- A run writes the events of its own records, in its own step, while it works (`applying`).
+- A run writes the events of its records, in its step, while it works (`applying`).
 - The sensor is a consumer with a cursor, like exporters (`consumer`). It writes the records of
   other processes and of runs that did not succeed, unless Dagster has them already (`records`).
 - `vde sync`, and a sensor without a cursor, compare everything (`sync`).

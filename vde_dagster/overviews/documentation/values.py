@@ -135,7 +135,7 @@ class DocumentedExposure:
 
     Args:
         what: `exposure`, `sync` or `metric`.
-        reads: (model, column); the column is None if it reads all columns.
+        reads: (model, column), with None for all columns.
     """
 
     name: str

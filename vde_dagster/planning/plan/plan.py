@@ -53,7 +53,7 @@ class EnvironmentStatements:
         Args:
             now: The instant of the plan (UTC).
             start: The plan's start option (UTC); by default, the start of yesterday.
-            end: The plan's end option (UTC); by default, the start of today.
+            end: The plan's end option (UTC); by default, the day's beginning.
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)
@@ -248,7 +248,7 @@ class Objection:
         message: The objection to this plan, in a sentence.
         level: `refuse`: the plan cannot be applied; `ask`: it must be applied by its id, after
             someone has read it; `warn`: it may be applied freely.
-        approvers: People who may approve the plan; anyone where empty.
+        approvers: The possible approvers of the plan; if empty, anyone.
         models: The models that the objection concerns.
     """
 

@@ -51,7 +51,7 @@ class FirstSeen(Kind):
         source: The output column with the record source, which decides between rows of one time.
         loaders: If each source has its own table: crons of sources that have one; else None.
         stored: Whether the sources' tables are combined in a table instead of a view.
-        skip_null: Output columns in which NULL leaves a row out instead of being an error.
+        skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 
     key: tuple[str, ...]
@@ -162,7 +162,7 @@ class Changes(Kind):
         absent: The effect of a key without rows at a time: `DELETE`, or none (`KEEP`).
         most_deleted: The maximum share of keys that one time may delete.
         sequence: The output column that orders states of one time; None if there is one per time.
-        skip_null: Output columns in which NULL leaves a row out instead of being an error.
+        skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 
     key: tuple[str, ...]
