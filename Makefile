@@ -80,14 +80,14 @@ bench: $(STAMP)  ## Every benchmark, as one table
 docs: $(STAMP)  ## The documentation as a site in build/site; links and anchors that lead nowhere fail. Needs Python 3.11
 	$(BIN)/zensical build --clean --strict
 
-pictures: $(STAMP)  ## Take the docs' pictures of the example anew, in a Chromium
+pictures: $(STAMP)  ## Take the docs' pictures of the example again, in a Chromium
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures vault
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures site
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures forms
 
 # Without the extra dbt, whose pathspec excludes that of mypy.
-lock: $(STAMP)  ## Resolve the dependencies anew
+lock: $(STAMP)  ## Resolve the dependencies again
 	$(BIN)/uv pip compile --universal --python-version 3.10 --extra dev --extra docs --extra fast pyproject.toml \
 		--no-emit-index-url --generate-hashes --no-header --upgrade --quiet -o requirements.lock
 
@@ -99,7 +99,7 @@ clean:  ## Remove what the example built and what Dagster recorded; the code sta
 machine:
 	@sh .ci/check-machine "$(PYTHON)"
 
-# The machine is checked before anything is made; an installed environment is made anew only when
+# The machine is checked before anything is made; an installed environment is made again only when
 # the lock or the package's description changed.
 $(STAMP): requirements.lock pyproject.toml | machine
 	@echo "Installing the locked dependencies into .venv (once; a few minutes on a first download)"

@@ -246,7 +246,7 @@ class AffectedIntervals(NamedTuple):
     """The ranges of a table to fill again after rows of its inputs changed.
 
     Args:
-        changed: Ranges (UTC) in which its own readers will see other rows.
+        changed: Ranges (UTC) with other rows for its own readers.
         widened: Why these are more than the whole intervals around the change, if they are.
     """
 
