@@ -157,7 +157,7 @@ def test_query_of_a_unit_test_has_the_dialect_of_the_project(write_project: Writ
     known = build_snapshots(project.models, lambda name: COLUMNS)
 
     [mistake] = mistakes_in_tests(project.tests, project.models, known)
-    assert "of the test 't': a division of integers leaves out the rest on Trino" in str(mistake)
+    assert "in the test 't': a division of integers leaves out the rest on Trino" in str(mistake)
     assert 'dialect_trust ("/")' in (mistake.hint or "")
     files["tests/t.yaml"] = test + "\n  outputs: {query: [{a: 3}]}\n"
     with pytest.raises(ProjectError, match=re.escape("hash() of trino is not known to mean")):

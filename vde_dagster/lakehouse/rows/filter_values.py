@@ -76,7 +76,7 @@ def number(value: Value) -> Decimal:
         r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?\s*", value
     ):
         return Decimal(value.strip())
-    raise ValueError("it is not a number; write 7 or 7.5")
+    raise ValueError("not a number, such as 7 or 7.5")
 
 
 def floored(value: Decimal) -> int | Decimal:
