@@ -124,7 +124,7 @@ def test_a_plan_reports_each_field_that_changes(tmp_path: Path) -> None:
     with open_fake(folder.root) as workspace:
         with pytest.raises(ProjectError) as told:
             workspace.plan("prod", now=NOW)
-        assert str(told.value).count("a destructive change, which its policy") == 4
+        assert str(told.value).count(", which on_destructive_change of its kind forbids") == 4
         assert "field st.element.y STRING is no longer shown or filled" in str(told.value)
         allowed = PlanOptions(allow_destructive=("q.*",))
         plan = workspace.plan("prod", allowed, now=NOW)

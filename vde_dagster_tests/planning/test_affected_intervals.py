@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.planning.plan.affected_intervals import EVERYTHING, affected_intervals
+from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Widening, affected_intervals
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey, Kind
 from vde_dagster_tests.state.builders import days, snapshot
@@ -34,7 +34,7 @@ def test_whole_intervals_around_the_change_follow_as_far_as_they_are_filled(
     changed: IntervalSet, again: IntervalSet
 ) -> None:
     found = affected_intervals(of_kind(TIME), FILLED, changed)
-    assert (found.intervals, found.changed, found.widened) == (again, again, "")
+    assert (found.intervals, found.changed, found.widened) == (again, again, None)
 
 
 def test_an_hour_is_the_whole_day_of_a_daily_model_and_passed_on_as_that() -> None:
@@ -62,18 +62,18 @@ def test_a_model_that_reads_itself_follows_to_its_end() -> None:
     found = affected_intervals(of_kind(TIME, reads_itself=True), FILLED, days(2))
     assert found.intervals == days(2, 5, 6)
     assert found.changed.contains(Interval(days(2).ranges[0].start, days(30).ranges[0].end))
-    assert "earlier ones" in found.widened
+    assert found.widened is Widening.IN_ORDER
 
 
 def test_a_model_that_reads_itself_is_not_widened_where_it_ends_anyway() -> None:
-    assert affected_intervals(of_kind(TIME, reads_itself=True), FILLED, days(5, 6)).widened == ""
+    assert affected_intervals(of_kind(TIME, reads_itself=True), FILLED, days(5, 6)).widened is None
 
 
 def test_a_model_without_rows_by_interval_follows_from_its_beginning() -> None:
     found = affected_intervals(of_kind(KEY), FILLED, days(6))
     assert found.intervals == FILLED
     assert found.changed == days(6)
-    assert "from its beginning" in found.widened
+    assert found.widened is Widening.FROM_BEGINNING
 
 
 def test_a_whole_table_is_made_again_into_the_slot_that_it_filled_last() -> None:
