@@ -198,13 +198,13 @@ _AS_LITERAL = [
     *(Probe(letter, f"0.5{letter.upper()}") for letter in "df"),
 ]
 _OTHER_PLACES = [
-    *(p for p in COLUMNS if p.letter in CLASSES or not p.rare),
-    *NULLS,
     *_AS_LITERAL,
+    *NULLS,
+    *(p for p in COLUMNS if p.letter in CLASSES or not p.rare),
     *(Probe("@", f"array({p.text})") for p in _PLACED),
     *(Probe("%", f"map({p.text}, {p.text})") for p in _PLACED),
 ]
-_ENOUGH = 6
+_ENOUGH = 62
 """How many other arguments are tried before a function that takes none of them is left."""
 
 
@@ -248,7 +248,6 @@ def _refused_letters(
 ) -> frozenset[str]:
     """Return the letters with which no call is taken in any mode."""
     others = list(product(_OTHER_PLACES, repeat=count - 1))
-    random.Random(name).shuffle(others)
     left = frozenset(p.letter for p in _PLACED)
     at, size = 0, 2
     while at < len(others) and left and (at < _ENOUGH or len(left) < len(_PLACED)):
