@@ -81,7 +81,7 @@ def test_other_files_load_beside_one_without_an_end(tmp_path: Path) -> None:
 
 
 def test_another_users_timer_is_left_alone() -> None:
-    with TooSlow.after(0.01), TooSlow.after(10):
+    with TooSlow.after(5), TooSlow.after(10):
         before = signal.getitimer(signal.ITIMER_REAL)
     assert before != (0.0, 0.0)
     with pytest.raises(TooSlow), TooSlow.after(0.01):
@@ -235,3 +235,69 @@ def _steps(root: Path) -> int:
     finally:
         sys.settrace(before)
     return count
+
+
+def test_a_timer_that_fires_while_its_block_ends_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_timer, fired = signal.setitimer, []
+
+    def fire(which: int, *seconds: float) -> None:
+        if seconds[0] == 0:
+            fired.append(signal.getsignal(signal.SIGALRM))
+            signal.raise_signal(signal.SIGALRM)
+        set_timer(which, *seconds)
+
+    before = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(signal, "setitimer", fire)
+    with TooSlow.after(60):
+        pass
+    assert fired != [before]
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def _wait_for_threads(number: int) -> int:
+    """Return the number of threads once there are so few, or after five seconds."""
+    deadline = time.monotonic() + 5
+    while threading.active_count() > number and time.monotonic() < deadline:
+        sum(range(2_000))
+    return threading.active_count()
+
+
+def test_a_limit_that_is_interrupted_when_it_begins_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, alive = threading.Thread.start, threading.active_count()
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        start(thread)
+        raise TooSlow
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    with pytest.raises(TooSlow), TooSlow.after(60), TooSlow.after(60):
+        pass
+    assert _wait_for_threads(alive) == alive
+
+
+def test_a_watched_thread_is_not_interrupted_after_its_block() -> None:
+    ends: list[BaseException | str] = []
+
+    def work() -> None:
+        try:
+            for _ in range(150):
+                try:
+                    with TooSlow.after(0.002):
+                        until = time.monotonic() + 0.002
+                        while time.monotonic() < until:
+                            pass
+                except TooSlow:
+                    continue
+            ends.append("in time")
+        except BaseException as error:
+            ends.append(error)
+
+    alive = threading.active_count()
+    watched = threading.Thread(target=work)
+    watched.start()
+    watched.join()
+    assert ends == ["in time"]
+    assert _wait_for_threads(alive) == alive

@@ -12,12 +12,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from vde_dagster.base.failures import PROJECT_CODE
@@ -165,8 +165,7 @@ class TooSlow(BaseException):
     """The time limit was exceeded; `except Exception` in the running code does not catch this."""
 
     @staticmethod
-    @contextmanager
-    def after(seconds: float) -> Iterator[None]:
+    def after(seconds: float) -> AbstractContextManager[None]:
         """Interrupt the block after some seconds of wall-clock time.
 
         In the main thread a system timer interrupts, even during waits, unless other code uses that
@@ -181,49 +180,89 @@ class TooSlow(BaseException):
             or not hasattr(signal, "setitimer")
             or signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0)
         ):
-            with _watched_thread(seconds):
-                yield
-            return
+            return _Watched(seconds)
+        return _Timer(seconds)
 
-        def interrupt(_signal: int, _frame: FrameType | None) -> None:
+
+class _Timer:
+    """Raises `TooSlow` in the main thread by a timer, but never after its block."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._before: Any = None
+        self._start: tuple[FrameType, int] | None = None
+
+    def __enter__(self) -> None:
+        caller = sys._getframe(1)
+        self._start = (caller, caller.f_lasti)
+        self._before = signal.signal(signal.SIGALRM, self._interrupt)
+        # Repeat every second: a bare `except:` in a loop may swallow earlier exceptions.
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, 1.0)
+
+    def __exit__(self, *_error: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+        self._start = None
+
+    def _interrupt(self, _signal: int, frame: FrameType | None) -> None:
+        # An exception in these methods, or at the `with` before its block, would leave the timer
+        # running for whatever comes later.
+        at_start = frame is not None and (frame, frame.f_lasti) == self._start
+        if not at_start and not _runs(_OF_TIMERS, frame):
             raise TooSlow
 
-        before = signal.signal(signal.SIGALRM, interrupt)
-        # Repeat every second: a bare `except:` in a loop may swallow earlier exceptions.
-        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+
+_OF_TIMERS = {method.__code__ for method in (_Timer.__enter__, _Timer.__exit__, _Timer._interrupt)}
+
+
+def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
+    """Return whether a function with one of these codes is on the stack."""
+    while frame is not None:
+        if frame.f_code in codes:
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Watched:
+    """Raises `TooSlow` in a thread by another one after some seconds, and again every second."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._thread = threading.get_ident()
+        self._ended = threading.Event()
+        self._raised = False
+
+    def __enter__(self) -> None:
+        watcher = threading.Thread(target=self._watch, name="vde-time-limit", daemon=True)
         try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            watcher.start()  # It may be interrupted, too, by a limit around this one.
+        except BaseException:
+            self._ended.set()
+            raise
 
-
-@contextmanager
-def _watched_thread(seconds: float) -> Iterator[None]:
-    """Raise `TooSlow` in this thread after some seconds, and again every second."""
-    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    thread = ctypes.c_ulong(threading.get_ident())
-    ended, raised, lock = threading.Event(), threading.Event(), threading.Lock()
-
-    def watch() -> None:
-        left = seconds
-        while not ended.wait(left):
-            with lock:  # Raise nothing after the block has ended.
-                if not ended.is_set():
-                    raised.set()
-                    raise_in(thread, ctypes.py_object(TooSlow))
-            left = 1.0
-
-    watcher = threading.Thread(target=watch, name="vde-time-limit", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        with suppress(TooSlow):
-            with lock:
-                ended.set()
-            if raised.is_set():
-                # A pending exception is raised by the next jump. Clearing it with the same
-                # function leaves CPython 3.11 searching for it forever.
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        if self._raised:
+            # A pending exception is raised by the next jump. Clearing it with the same function
+            # leaves CPython 3.11 searching for it forever.
+            with suppress(TooSlow):
                 for _ in range(100):
                     continue
+
+    def _watch(self) -> None:
+        left = self._seconds
+        while not self._ended.wait(left):
+            left = 1.0 if self._raise() else 0.001
+
+    def _raise(self) -> bool:
+        """Raise in the thread, unless it is about to enter or to leave the block."""
+        if _runs(_OF_WATCHED, sys._current_frames().get(self._thread)):
+            return False
+        self._raised = True
+        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(TooSlow))
+        return True
+
+
+_OF_WATCHED = {method.__code__ for method in (_Watched.__enter__, _Watched.__exit__)}
