@@ -206,7 +206,7 @@ _BY_ROWS = frozenset(
 """Errors that some values raise."""
 _FILTERED = re.compile(r"\bJOIN\b|\bEXISTS\b|\bIN \(SELECT\b|\bWHERE\b.*\b(AND|WHERE)\b")
 """Queries with several conditions, of which Spark chooses the order, see docs/concepts.md."""
-_UNREAD = re.compile(r"^SELECT id FROM \(SELECT id, ")
+_UNREAD = re.compile(r"^SELECT (\w+) FROM \(SELECT \1, ")
 """An unread column: Spark may compute it over literal rows, see docs/concepts.md."""
 _SUMMED = re.compile(r"\b(sum|avg)\(", re.IGNORECASE)
 """Sums, which may overflow in one order of their rows only, see docs/concepts.md."""
