@@ -212,7 +212,7 @@ def test_versions_of_the_readme_are_those_of_the_package_and_of_its_lock() -> No
         for line in described["classifiers"]
         if line.startswith("Programming Language :: Python :: 3.")
     ]
-    assert set(classified) == set(re.findall(r"3\.1\d", " ".join(rows["Python"])))
+    assert set(re.findall(r"3\.1\d", " ".join(rows["Python"]))) <= set(classified)
 
 
 def test_hooks_before_a_commit_are_the_checks_of_make() -> None:
