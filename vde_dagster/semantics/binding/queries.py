@@ -341,6 +341,8 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
     if limit is None and offset is None:
         rel.group.sorts = order + rel.group.sorts
         return rel
+    if sum(integer(part) or 0 for part in (limit, offset) if part is not None) > _MOST_ROWS:
+        binder.give_up("LIMIT and OFFSET are together more than an INT")
     terms = binder.terms
     source = Derived(
         "limit",
@@ -351,6 +353,10 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
     )
     outputs = [o.as_node(terms.make("ref", source, source.export(o.node))) for o in rel.outputs]
     return Rel(Group([source]), outputs, rel.scope)
+
+
+_MOST_ROWS = 2**31 - 1
+"""What Spark takes as LIMIT, and as the sum of LIMIT and OFFSET."""
 
 
 def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
