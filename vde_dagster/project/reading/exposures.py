@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError, placed
 from vde_dagster.project.model import Exposure, LoadedFile
@@ -50,7 +51,7 @@ def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) ->
     found = []
     for index, text in enumerate(reads):
         place = document.location((*keys, "reads", index))
-        parts = str(text).split(".")
+        parts = ModelName.split(str(text))
         with placed(place):
             if len(parts) not in (2, 3):
                 raise UsageError(
@@ -58,7 +59,7 @@ def _read(document: YamlDocument, number: int, entry: Any, names: TableNames) ->
                     hint="write schema.model, or schema.model.column",
                 )
             column = parts[2].lower() if parts[2:] else None
-            found.append((names.read(".".join(parts[:2])), column, place))
+            found.append((names.read(quote(*parts[:2])), column, place))
     owner, url, description = (
         str(entry[key]) if entry.get(key) else None for key in ("owner", "url", "description")
     )
