@@ -150,6 +150,14 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     return binder.generic(e, scope)
 
 
+def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
+    """Bind IS NULL, or IS TRUE and IS FALSE, which take a BOOLEAN."""
+    node = binder.generic(e, scope)
+    if isinstance(e.expression, exp.Boolean):
+        binder.boolean(binder.bind(e.this, scope), e.this)
+    return node
+
+
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     """IN of a query, or of values."""
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
@@ -287,6 +295,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Not: lambda b, e, scope: b.terms.negate(b.boolean(b.bind(e.this, scope), e.this)),
     exp.Between: _between,
     exp.In: _bind_in,
+    exp.Is: _is,
     exp.Escape: _escaped,
     exp.Case: _case,
     exp.Neg: _neg,
