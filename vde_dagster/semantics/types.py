@@ -39,9 +39,8 @@ _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
 MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
-_FIRST_PRESENT = frozenset({"coalesce", "nvl", "greatest", "least"})
-_ALL_ALIKE = _FIRST_PRESENT | {"array", "if"}
-"""Functions of any number of values that return their common type."""
+OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
+"""Functions of any number of values; the common type of the values decides the result's type."""
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
@@ -219,7 +218,7 @@ def _call(e: exp.Anonymous) -> Type:
         return _struct(_STRUCTS[name](arguments))
     if name == "map":
         return _map(common_type(arguments[::2]), common_type(arguments[1::2]))
-    if name in _ALL_ALIKE and arguments:
+    if (name in OF_ONE_TYPE or name == "if") and arguments:
         found = _common_result(name, arguments)
         if found is not None:
             return found

@@ -24,7 +24,12 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
 from vde_dagster.semantics.simplify.facts import Facts
-from vde_dagster.semantics.types import infer, list_arguments, refuses_arguments
+from vde_dagster.semantics.types import (
+    OF_ONE_TYPE,
+    infer,
+    list_arguments,
+    refuses_arguments,
+)
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
 
@@ -51,14 +56,11 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
     arguments = list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node
-    if name in _OF_ONE_TYPE:
+    if name in OF_ONE_TYPE:
         return binder.common(node, arguments)
     if name not in binder.functions and refuses_arguments(name, arguments):
         return binder.give_up(f"{name} of types that it does not take", node)
     return node
-
-
-_OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
 
 
 def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> Node:

@@ -152,10 +152,10 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
     """Bind IS NULL, or IS TRUE and IS FALSE, which take a BOOLEAN."""
-    node = binder.generic(e, scope)
+    this = binder.bind(e.this, scope)
     if isinstance(e.expression, exp.Boolean):
-        binder.boolean(binder.bind(e.this, scope), e.this)
-    return node
+        this = binder.boolean(this, e.this)
+    return binder.terms.make("Is", "expression", binder.bind(e.expression, scope), "this", this)
 
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
