@@ -12,7 +12,7 @@ learn.microsoft.com/sql/t-sql/functions/avg-transact-sql.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -262,16 +262,26 @@ def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
         found = _cut_day(e, value, origin)
         if found is not None:
             return found
-    differing = set(_OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS)) | _COMPOSED
     if "list" in kinds and (isinstance(e, exp.DPipe) or kinds == {"list"}):
         return None  # It joins lists.
-    if origin.dialect == "postgres" and called(e) == "concat":
-        differing.add("boolean")
+    more = {"boolean"} if origin.dialect == "postgres" and called(e) == "concat" else set()
+    return _other_text(e, origin, kinds, more)
+
+
+def _other_text(
+    e: exp.Expr, origin: Origin, kinds: Set[str | None], more: Set[str] = frozenset()
+) -> Finding | None:
+    """Find a value whose text differs from Spark's, by the kinds of the values written as text.
+
+    Args:
+        more: Kinds that differ here in addition to those that differ in the whole dialect.
+    """
+    differing = _COMPOSED | _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS) | more
     other = sorted(kind for kind in kinds if kind in differing)
     if other:
-        what = f"the text of {_with_article(other[0])} is another one"
+        what = f"the text of {'an' if other[0] == 'interval' else 'a'} {other[0]} is another one"
         return _certain_finding(e, origin, what, "write a format for it")
-    if None in kinds and differing:
+    if None in kinds:
         return _untyped_finding(e, origin, "the text of a value may be another one")
     return None
 
@@ -319,16 +329,8 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         found = _cut_day(e, value, origin)
         if found is not None:
             return found
-        if kind in _COMPOSED or kind in _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS):
-            what = f"the text of {_with_article(kind)} is another one"
-            return _certain_finding(e, origin, what, "write a format for it")
-        if kind is None:
-            return _untyped_finding(e, origin, "the text of a value may be another one")
+        return _other_text(e, origin, {kind})
     return None
-
-
-def _with_article(kind: str | None) -> str:
-    return "an interval" if kind == "interval" else f"a {kind}"
 
 
 def _cut_day(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
