@@ -11,6 +11,7 @@ from vde_dagster.planning.environments.contracts import same_type, widens_in_pla
 from vde_dagster.planning.environments.resolver import nested_columns
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.nested_fields import (
+    Field,
     FieldMerge,
     Fields,
     Path,
@@ -126,7 +127,7 @@ class ColumnsInPlace:
         first = typed_fields(original)
 
         def version(path: Path, type_: str) -> str:
-            known = first.get(tuple(name.lower() for name in path), "")
+            known = first.get(Field(path).lower_path, "")
             if place.is_version(column.version) and same_type(known, type_):
                 return ""  # The definition that made the table has it.
             return digest("field in place", self.table.id, *path, type_, column.version)

@@ -9,6 +9,7 @@ another version and another name in the table. Keys of maps have no such fields.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -132,8 +133,8 @@ class _Showing:
 
         if has.this == exp.DType.STRUCT:
             return self._struct(has, place, path)
-        step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(has.this)
-        if step is None or not has.expressions:
+        step = _step_into(has)
+        if step is None:
             return has.copy(), has.copy(), has.copy()
         *keys, last = has.expressions
         inner = self._kinds(last, (*place, step), (*path, step))
@@ -199,24 +200,33 @@ def _with_parts(kind: exp.DataType, parts: Iterable[exp.Expr]) -> exp.DataType:
 
 def typed_fields(type_: str) -> dict[Path, str]:
     """Return the Spark SQL type of every field of a type, by its path in lower case."""
-    return dict(_typed_paths(_parsed(type_), ()))
+    return {_key(path): kind.sql("spark") for path, kind in _walk(_parsed(type_))}
 
 
 def list_fields(type_: str) -> Fields:
     """Return all fields of a Spark SQL type, in order and without versions."""
-    return tuple(map(Field, _paths(_parsed(type_), ())))
+    return tuple(Field(path) for path, _ in _walk(_parsed(type_)))
 
 
-def _paths(kind: exp.DataType, path: Path) -> Iterator[Path]:
+def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataType]]:
+    """Yield the paths and types of all fields below a path, outermost first."""
     from sqlglot import exp
 
     if kind.this == exp.DType.STRUCT:
         for part in kind.expressions:
-            yield (*path, part.name)
-            yield from _paths(part.args["kind"], (*path, part.name))
-    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
-        step = "element" if kind.this == exp.DType.ARRAY else "value"
-        yield from _paths(kind.expressions[-1], (*path, step))
+            own, inner = (*path, part.name), part.args["kind"]
+            yield own, inner
+            yield from _walk(inner, own)
+    elif (step := _step_into(kind)) is not None:
+        yield from _walk(kind.expressions[-1], (*path, step))
+
+
+def _step_into(kind: exp.DataType) -> str | None:
+    """Return the step of a path into an array or a map; its type is the last of the parts."""
+    from sqlglot import exp
+
+    step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(kind.this)
+    return step if kind.expressions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +283,7 @@ class FieldMerge:
 
         if old.this == new.this == exp.DType.STRUCT:
             return self._struct(old, new, path)
-        step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(old.this)
+        step = _step_into(old)
         if step is None or old.this != new.this:
             leaves = not any(kind.args.get("nested") for kind in (old, new))
             return old if leaves and self.same(old.sql("spark"), new.sql("spark")) else None
@@ -313,14 +323,14 @@ class FieldMerge:
         return _with_parts(old, parts)
 
     def _kept(self, part: exp.Expr, path: Path) -> exp.Expr:
-        for one in (path, *_paths(part.args["kind"], path)):
+        for one in (path, *(inner for inner, _ in _walk(part.args["kind"], path))):
             self._fields.append(Field(one, self._known.get(_key(one), "")))
         return part.copy()
 
     def _new(self, part: exp.Expr, path: Path) -> exp.Expr:
         type_ = part.args["kind"].sql("spark")
         self._fields.append(Field(path, self.version(path, type_)))
-        self._fields.extend(Field(one) for one in _paths(part.args["kind"], path))
+        self._fields.extend(Field(inner) for inner, _ in _walk(part.args["kind"], path))
         return _field(part.name, part.args["kind"])
 
 
@@ -355,7 +365,10 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
     versions = {field.version for field in added if field.version}
     places = _places(has, added, shown)
     types = typed_fields(wanted)
-    taken = {path: set(names) for path, names in _names(_parsed(has), ())}
+    taken: defaultdict[Path, set[str]] = defaultdict(set)
+    for field in list_fields(has):
+        *struct, name = field.lower_path
+        taken[tuple(struct)].add(name)
     for field in shown:
         if not field.version or field.version in versions:
             continue
@@ -386,36 +399,11 @@ def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
                 name = showing._name((*place, part.name), wanted)
                 if name is not None:
                     walk(part.args["kind"], (*place, part.name), (*path, name))
-        elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
-            step = "element" if kind.this == exp.DType.ARRAY else "value"
+        elif (step := _step_into(kind)) is not None:
             walk(kind.expressions[-1], (*place, step), (*path, step))
 
     walk(_parsed(has), (), ())
     return found
-
-
-def _typed_paths(kind: exp.DataType, path: Path) -> Iterator[tuple[Path, str]]:
-    from sqlglot import exp
-
-    if kind.this == exp.DType.STRUCT:
-        for part in kind.expressions:
-            yield _key((*path, part.name)), part.args["kind"].sql("spark")
-            yield from _typed_paths(part.args["kind"], (*path, part.name))
-    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
-        step = "element" if kind.this == exp.DType.ARRAY else "value"
-        yield from _typed_paths(kind.expressions[-1], (*path, step))
-
-
-def _names(kind: exp.DataType, path: Path) -> Iterator[tuple[Path, list[str]]]:
-    from sqlglot import exp
-
-    if kind.this == exp.DType.STRUCT:
-        yield _key(path), [part.name.lower() for part in kind.expressions]
-        for part in kind.expressions:
-            yield from _names(part.args["kind"], (*path, part.name))
-    elif kind.this in (exp.DType.ARRAY, exp.DType.MAP) and kind.expressions:
-        step = "element" if kind.this == exp.DType.ARRAY else "value"
-        yield from _names(kind.expressions[-1], (*path, step))
 
 
 def with_fields(type_: str, new: Iterable[NewField]) -> str:
