@@ -316,8 +316,10 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     forget_past(work.workspace, work.projection.instance)
     refresh_after(work.context, work.workspace)
     work.context.log.info(janitor_section(report).title)
-    yield from passing_events(work.reporter.effects, [janitor_event(report, work.names)])
-    metadata = {**janitor_metadata(report), "vde/old_runs": old}
+    metadata = janitor_metadata(report)
+    event = janitor_event(metadata, work.names, dry_run=report.dry_run)
+    yield from passing_events(work.reporter.effects, [event])
+    metadata = {**metadata, "vde/old_runs": old}
     if report.failures:
         subjects = ", ".join(decision.subject for decision in report.failures)
         raise dg.Failure(

@@ -38,11 +38,11 @@ def janitor_metadata(report: JanitorReport) -> dict[str, Any]:
 
 
 def janitor_event(
-    report: JanitorReport, names: Names
+    metadata: dict[str, Any], names: Names, *, dry_run: bool
 ) -> dg.AssetMaterialization | dg.AssetObservation:
     """Return the event of `vde/janitor`; a dry run is an observation, which plots leave out."""
-    kind = dg.AssetObservation if report.dry_run else dg.AssetMaterialization
-    return kind(asset_key=names.janitor_key, metadata=janitor_metadata(report))
+    kind = dg.AssetObservation if dry_run else dg.AssetMaterialization
+    return kind(asset_key=names.janitor_key, metadata=metadata)
 
 
 def _table(decisions: Iterable[Decision]) -> str:
