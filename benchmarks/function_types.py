@@ -19,10 +19,11 @@ import json
 import random
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.semantics.function_types import REFUSALS, TABLE
+from vde_dagster.semantics.function_types import REFUSALS, TABLE, lines_by_function
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls, functions
@@ -72,9 +73,7 @@ def _write(session: Any, only: list[str] | None, keep: Path | None) -> None:
     spark = SparkTypes(session)
     types = probed_types(spark)
     done: dict[str, list[str]] = json.loads(keep.read_text()) if keep and keep.exists() else {}
-    for line in TABLE.read_text("utf-8").splitlines() if only else ():
-        if not line.startswith("#"):
-            done.setdefault(line[: line.index("\t")], []).append(line)
+    done = {**lines_by_function(TABLE), **done} if only else done
     for name in only or sorted(functions(session)):
         if name in done and not only:
             continue
@@ -83,25 +82,23 @@ def _write(session: Any, only: list[str] | None, keep: Path | None) -> None:
         if keep:
             keep.write_text(json.dumps(done))
         print(f"{time.monotonic() - began:6.1f} s {name}: {len(done[name])} lines", flush=True)
-    lines = [line for name in sorted(done) for line in done[name]]
-    TABLE.write_text("\n".join([HEADER.format(session.version), *lines]) + "\n", "utf-8")
-    print(f"{len(lines)} lines of {len(done)} functions")
+    _write_table(TABLE, HEADER.format(session.version), done)
 
 
 def _write_refusals(session: Any, only: list[str] | None) -> None:
     spark = SparkTypes(session)
-    done: dict[str, str | None] = {}
-    for line in REFUSALS.read_text("utf-8").splitlines() if only else ():
-        if not line.startswith("#"):
-            done[line[: line.index("\t")]] = line
-    typed = {line.partition("\t")[0] for line in TABLE.read_text("utf-8").splitlines()}
-    for name in only or sorted(typed.intersection(functions(session))):
+    done = {**lines_by_function(REFUSALS)} if only else {}
+    for name in only or sorted(lines_by_function(TABLE).keys() & functions(session)):
         began = time.monotonic()
-        done[name] = refusal_line(spark, session, name)
+        line = refusal_line(spark, session, name)
+        done[name] = [line] if line is not None else []
         print(f"{time.monotonic() - began:6.1f} s {name}", flush=True)
-    lines = [found for name in sorted(done) if (found := done[name]) is not None]
-    header = REFUSALS_HEADER.format(session.version)
-    REFUSALS.write_text("\n".join([header, *lines]) + "\n", "utf-8")
+    _write_table(REFUSALS, REFUSALS_HEADER.format(session.version), done)
+
+
+def _write_table(table: Path, header: str, done: Mapping[str, list[str]]) -> None:
+    lines = [line for name in sorted(done) for line in done[name]]
+    table.write_text("\n".join([header, *lines]) + "\n", "utf-8")
     print(f"{len(lines)} lines of {len(done)} functions")
 
 

@@ -184,7 +184,8 @@ class Row(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _lines(table: Path) -> dict[str, list[str]]:
+def lines_by_function(table: Path) -> dict[str, list[str]]:
+    """Return the lines of a table by the name of their function."""
     found: dict[str, list[str]] = {}
     for line in table.read_text("utf-8").splitlines():
         if not line.startswith("#"):
@@ -195,7 +196,7 @@ def _lines(table: Path) -> dict[str, list[str]]:
 @lru_cache(maxsize=1024)
 def _rows(name: str) -> tuple[Row, ...]:
     rows: list[Row] = []
-    for line in _lines(TABLE).get(name, ()):
+    for line in lines_by_function(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")
         rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
     return tuple(rows)
@@ -205,7 +206,7 @@ def _rows(name: str) -> tuple[Row, ...]:
 def _refusals(name: str) -> tuple[Row, ...]:
     return tuple(
         read_pattern(pattern, "")
-        for line in _lines(REFUSALS).get(name, ())
+        for line in lines_by_function(REFUSALS).get(name, ())
         for pattern in line.split("\t")[1].split(" ")
     )
 
