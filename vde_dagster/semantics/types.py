@@ -231,7 +231,7 @@ def _call(e: exp.Anonymous) -> Type:
 
 
 def list_arguments(e: exp.Expr) -> list[exp.Expr]:
-    """Return the arguments of a call, with those of a DISTINCT."""
+    """Return the arguments of a call; DISTINCT and its arguments are flattened."""
     return [
         part
         for a in e.expressions
@@ -324,7 +324,7 @@ def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
 
     Args:
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
-        arguments: Those between the brackets; an argument without a known type is not refused.
+        arguments: The arguments in order; one without a known type is not refused.
     """
     letters = [_letter(argument, infer(argument)) or ANY for argument in arguments]
     return is_refused_call(name, "".join(letters))

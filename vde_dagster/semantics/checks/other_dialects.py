@@ -265,10 +265,10 @@ def _joined(e: exp.Expr, origin: Origin) -> Finding | None:
     if "list" in kinds and (isinstance(e, exp.DPipe) or kinds == {"list"}):
         return None  # It joins lists.
     more = {"boolean"} if origin.dialect == "postgres" and called(e) == "concat" else set()
-    return _other_text(e, origin, kinds, more)
+    return _text_finding(e, origin, kinds, more)
 
 
-def _other_text(
+def _text_finding(
     e: exp.Expr, origin: Origin, kinds: Set[str | None], more: Set[str] = frozenset()
 ) -> Finding | None:
     """Find a value whose text differs from Spark's, by the kinds of the values written as text.
@@ -329,7 +329,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         found = _cut_day(e, value, origin)
         if found is not None:
             return found
-        return _other_text(e, origin, {kind})
+        return _text_finding(e, origin, {kind})
     return None
 
 
