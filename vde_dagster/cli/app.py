@@ -16,6 +16,7 @@ from vde_dagster.cli.commands import (
     changes,
     engine,
     environments,
+    help_pages,
     inspecting,
     lineage,
     maintenance,
@@ -94,6 +95,7 @@ app = typer.Typer(
 
 app.callback()(project.about)
 app.command("init")(project.init)
+app.command("help")(help_pages.show_help)
 app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)
 app.command("plan reject")(planning.reject)

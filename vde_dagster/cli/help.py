@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 PANELS = {
     "Work": (
         *("init", "plan", "diff", "apply", "run", "evaluate", "test", "lint", "format", "render"),
-        *("ui", "lsp"),
+        *("ui", "lsp", "help"),
     ),
     "Environments": ("environments", "history", "rollback", "freeze", "drop", "query", "show"),
     "Inspect": (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from vde_dagster.cli.app import app
+from vde_dagster.cli.commands.help_pages import read_pages
 from vde_dagster.cli.help import OTHERS, PANELS, grouped
 from vde_dagster_tests.cli.conftest import Vde
 
@@ -44,3 +46,41 @@ def test_groups_of_commands_have_whole_sentences(vde: Vde) -> None:
 
 def test_commands_of_other_distributions_come_last() -> None:
     assert [*grouped(["mine", "plan"])] == [("Work", ["plan"]), (OTHERS, ["mine"])]
+
+
+def test_the_cheat_sheet_is_a_page_of_the_docs_and_of_the_command(vde: Vde) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cheatsheet.md").read_text()
+    assert read_pages()["cheatsheet"] == page
+    assert vde("help", "cheatsheet").out == page
+    assert vde("help", "cheatsheet", "--json").json == {
+        "topic": "cheatsheet",
+        "text": page,
+    }
+    assert len(page.splitlines()) <= 100, "it fits on one page"
+
+
+def test_help_on_a_command_is_its_option_help(vde: Vde) -> None:
+    listed = vde("help").out
+    assert listed.startswith(vde("--help").out.rstrip())
+    assert listed.endswith("Pages: vde help cheatsheet\n")
+    for words in (
+        ("plan",),
+        ("plan", "reject"),
+        ("state", "export"),
+        ("docs", "build"),
+        ("state",),
+    ):
+        assert vde("help", *words).out.rstrip() == vde(*words, "--help").out.rstrip()
+
+
+def test_help_on_an_unknown_word_points_to_the_closest_one(vde: Vde) -> None:
+    for words, hint in (
+        (("chetsheet",), "did you mean 'cheatsheet'?"),
+        (("rolback",), "did you mean 'rollback'?"),
+        (("state", "exprt"), "did you mean 'state'?"),
+        (("xyzzy",), "to list all commands and pages, run: vde help"),
+    ):
+        called = vde("help", *words)
+        assert (called.code, called.out) == (2, "")
+        assert f"'{' '.join(words)}' is neither a command nor a page of help" in called.err
+        assert hint in called.err
