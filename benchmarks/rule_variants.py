@@ -15,14 +15,18 @@ import argparse
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.session.settings import MEMORY
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.variants import EXAMPLES
 from vde_dagster_tests.spark.variant_search import MODES, search
 
 AT_ONCE = 500
+ENGINE = {MEMORY: "3g", "spark.driver.extraJavaOptions": "-XX:-ExitOnOutOfMemoryError"}
+"""A query that makes enormous texts then fails alone, and the JVM answers the next one."""
 
 
 def main() -> int:
@@ -37,7 +41,8 @@ def main() -> int:
     tried = raised = by_order = turn = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        engine = SparkEngine(small_spark(Path(folder)))
+        settings = small_spark(Path(folder))
+        engine = SparkEngine(replace(settings, config={**settings.config, **ENGINE}))
         while compared.total() < options.pairs and time.monotonic() - began < options.seconds:
             mode, seed = MODES[turn % len(MODES)], options.seed + turn
             number = min(AT_ONCE, 4 * (options.pairs - compared.total()))

@@ -23,7 +23,7 @@ modes. A place is a letter that no other argument saves, and all other places ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -88,6 +88,44 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
         bare = kind.args.keys() <= _BARE and not kind.expressions
         return _PLAIN.get(kind.this) if bare else None
     return _OTHERS.get(type_key(kind))
+
+
+_FAMILIES = {
+    letter: family for family in ("ysilfde", "azn", "pu", *"tboqh@%&") for letter in family
+}
+"""Types that Spark converts to each other, by the letters of all of them."""
+_MAP, _TEXT = "%", "t"
+_CHOSEN = frozenset({"ysilfde", "azn"})
+_COMPARED = _CHOSEN | {"b", "o"}
+
+
+def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:
+    letters = map(letter_of_type, kinds)
+    return {_FAMILIES[letter] for letter in letters if letter is not None and letter in _FAMILIES}
+
+
+def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
+    """Return whether Spark refuses a choice of values of these types, in ANSI mode or without.
+
+    Args:
+        ordered: Whether the values are compared for the choice, as by GREATEST.
+    """
+    found = _families(kinds)
+    if ordered:
+        return len(found) > 1 or _MAP in found
+    return len(found - {_TEXT}) > 1 or (_TEXT in found and not found - {_TEXT} <= _CHOSEN)
+
+
+def are_not_comparable(kinds: Iterable[exp.DataType | None]) -> bool:
+    """Return whether Spark refuses to compare values of these types, in ANSI mode or without."""
+    found = _families(kinds)
+    others = found - {_TEXT}
+    return len(others) > 1 or _MAP in found or (_TEXT in found and not others <= _COMPARED)
+
+
+def has_no_text(kind: exp.DataType | None) -> bool:
+    """Return whether Spark refuses to take values of a type as text, as LIKE does."""
+    return not _families((kind,)).isdisjoint("@%&")
 
 
 def letter_of_key(key: str | None) -> str | None:

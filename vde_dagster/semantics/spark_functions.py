@@ -356,6 +356,21 @@ DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 """Spark's defaults for omitted arguments: the first one's index, and literals."""
 
+CONSTANTS: dict[str, tuple[int, ...]] = {
+    name: places
+    for named, places in (
+        ("current_time ntile schema_of_csv schema_of_json schema_of_xml", (0,)),
+        ("any_value approx_top_k_accumulate bround ceil first floor from_csv from_json", (1,)),
+        ("from_xml histogram_numeric lag last lead listagg mode percentile round", (1,)),
+        ("sort_array to_number try_to_binary try_to_number xpath xpath_boolean", (1,)),
+        ("xpath_double xpath_float xpath_int xpath_long xpath_short xpath_string", (1,)),
+        ("approx_percentile approx_top_k nth_value", (1, 2)),
+        ("mask", (1, 2, 3, 4)),
+    )
+    for name in named.split()
+}
+"""Indexes of arguments that Spark takes as constants only, not as columns."""
+
 ARGUMENTS = _pairs("""
 0: collations cume_dist current_catalog current_database current_date current_timestamp
 0: current_timezone current_user e input_file_block_length input_file_block_start input_file_name

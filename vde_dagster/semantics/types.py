@@ -117,10 +117,20 @@ def _element(e: exp.Bracket) -> Type:
     """Return the type of `a[0]`, `m['k']` or of a struct's field, `s['f']`."""
     kind, key = infer(e.this), e.expressions[0]
     if kind is not None and kind.this == _D.STRUCT and isinstance(key, exp.Literal):
-        name = str(key.this).strip("'\"").lower()
-        found = [f for f in kind.expressions if f.name.lower() == name]
-        return found[0].args.get("kind") if len(found) == 1 else None
+        return _field_type(kind, str(key.this).strip("'\""))
     return _by_table("[]", [e.this, *e.expressions])
+
+
+def _field(e: exp.Dot) -> Type:
+    """Return the type of a struct's field, `struct(a AS x).x`."""
+    return _field_type(infer(e.this), e.expression.name)
+
+
+def _field_type(kind: Type, name: str) -> Type:
+    if kind is None or kind.this != _D.STRUCT:
+        return None
+    found = [field for field in kind.expressions if field.name.lower() == name.lower()]
+    return found[0].args.get("kind") if len(found) == 1 else None
 
 
 def _exact(e: exp.Binary) -> Type:
@@ -404,7 +414,8 @@ _RULES: dict[type, Callable[..., Type]] = {
     exp.Sqrt: lambda e: _by_table("positive", [e.this]),
     exp.BitwiseNot: lambda e: _by_table("~", [e.this]),
     exp.Bracket: _element,
-    **dict.fromkeys((exp.Paren, exp.Alias, exp.Window, exp.Filter), _inner),
+    exp.Dot: _field,
+    **dict.fromkeys((exp.Paren, exp.Alias, exp.Where, exp.Window, exp.Filter), _inner),
     **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup), _inner),
     **dict.fromkeys(_SIGNS, _operation),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),

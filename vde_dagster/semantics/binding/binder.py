@@ -9,11 +9,13 @@ from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
-from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms, case_values
+from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms
+from vde_dagster.semantics.algebra.void_type import is_void
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
+from vde_dagster.semantics.function_types import are_not_comparable, have_no_common_type
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
-from vde_dagster.semantics.types import infer, type_class
+from vde_dagster.semantics.types import infer
 from vde_dagster.semantics.versions.version import (
     OTHER_COLUMNS,
     SemanticVersion,
@@ -145,8 +147,8 @@ class Binder:
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def condition(self, node: Node, e: exp.Expr) -> Node:
-        """Bind a whole condition; Spark refuses an untyped NULL as a condition."""
-        if _is_untyped(node):
+        """Bind a whole condition; Spark refuses a NULL without a type as a condition."""
+        if is_void(node):
             return self.give_up("NULL as a condition", node)
         return self.boolean(node, e)
 
@@ -158,13 +160,20 @@ class Binder:
         refused = kind is not None and kind.this not in _CONDITIONS
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
-    def common(self, node: Node, values: Iterable[exp.Expr]) -> Node:
+    def common(self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False) -> Node:
         """Bind a choice of values; Spark refuses values without a common type."""
-        classes = {kind for e in values if (kind := type_class(infer(e))) is not None}
-        single = classes <= {"text", "a number"} or classes <= {"text", "a date", "a time"}
-        if single or len(classes) < 2:
+        if not have_no_common_type(map(infer, values), ordered=ordered):
             return node
         return self.give_up("values of types that have none in common", node)
+
+    def compared(self, node: Node, values: Iterable[exp.Expr]) -> Node:
+        """Bind a comparison of values; Spark refuses to compare some types."""
+        refused = are_not_comparable(map(infer, values))
+        return (
+            self.give_up("a comparison of types that Spark does not compare", node)
+            if refused
+            else node
+        )
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.
@@ -226,13 +235,6 @@ class Binder:
                 self.give_up(f"column {column} of {name} has no version")
                 versions[column] = digest_values("no version", rows, column)
         return Leaf(name, rows, versions, types, version.unique_keys)
-
-
-def _is_untyped(node: Node) -> bool:
-    """Return whether an expression is an untyped NULL for all rows."""
-    if node.tag == "case":
-        return all(map(_is_untyped, case_values(node)))
-    return node.tag == "Null"
 
 
 def _plain(name: str) -> str:

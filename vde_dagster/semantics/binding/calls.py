@@ -56,11 +56,35 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
     arguments = list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node
-    if name in OF_ONE_TYPE:
-        return binder.common(node, arguments)
+    for chosen in _chosen(name, arguments):
+        node = binder.common(node, chosen, ordered=name in ("greatest", "least"))
+    for pair in _compared(name, arguments):
+        node = binder.compared(node, pair)
+    fixed = (arguments[at] for at in spark_functions.CONSTANTS.get(name, ()) if at < len(arguments))
+    if name not in binder.functions and any(a.find(exp.Column) is not None for a in fixed):
+        return binder.give_up(f"{name} of a column in place of a constant", node)
     if name not in binder.functions and refuses_arguments(name, arguments):
         return binder.give_up(f"{name} of types that it does not take", node)
     return node
+
+
+def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
+    """Return arguments of a call that need a common type."""
+    if name in OF_ONE_TYPE:
+        return [arguments]
+    if name == "map":
+        return [arguments[::2], arguments[1::2]]
+    if name == "decode" and len(arguments) > 2:
+        return [[*arguments[2::2], *(arguments[-1:] if len(arguments) % 2 == 0 else ())]]
+    return [arguments[1:]] if name == "nvl2" else []
+
+
+def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
+    """Return arguments of a call that are compared with each other."""
+    if name == "nullif":
+        return [arguments]
+    searched = arguments[1:-1:2] if name == "decode" else []
+    return [[arguments[0], value] for value in searched]
 
 
 def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> Node:
@@ -326,6 +350,9 @@ def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any
                 parts += [output.written or output.name, output.node]
         elif isinstance(item, exp.Alias):
             parts += [item.alias, binder.bind(item.this, scope)]
+            if scope.in_sets and not scope.in_aggregate:
+                # Spark does not find the key of an expression that names a field.
+                binder.give_up("a named field in a query of grouping sets")
         else:
             parts += [_function_name_in(item), binder.bind(item, scope)]
     return parts

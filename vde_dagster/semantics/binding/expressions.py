@@ -6,7 +6,6 @@ subqueries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -28,7 +27,8 @@ from vde_dagster.semantics.binding.calls import (
     with_digits,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.semantics.types import infer, refuses_arguments, refuses_operands, type_class
+from vde_dagster.semantics.function_types import has_no_text, have_no_common_type
+from vde_dagster.semantics.types import infer, refuses_arguments, refuses_operands
 from vde_dagster.sql.reading import is_star, name_of_call
 
 
@@ -46,32 +46,28 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
         sides = with_digits(binder, [e.args["this"], e.args["expression"]], sides)
         if any(side.tag in BOOLEAN for side in sides):
             return binder.give_up("arithmetic with a BOOLEAN", *sides)
-    if refuses_operands(e) or (kind in COMPARISONS and _is_refused(e)):
+    if refuses_operands(e) or (kind is exp.RegexpLike and _has_no_text(e)):
         return binder.give_up("an operator over types that it does not take", *sides)
     if kind not in BINARY:
         return binder.terms.make(kind.__name__, "expression", sides[1], "this", sides[0])
     make, name = BINARY[kind]
-    return make(binder.terms, name, *sides)
+    node = make(binder.terms, name, *sides)
+    if kind in COMPARISONS or kind is exp.NullSafeNEQ:
+        return binder.compared(node, [e.args["this"], e.args["expression"]])
+    return node
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *DIVISIONS)
-_PLAIN = (exp.Column, exp.Literal, exp.Boolean, exp.Cast)
-_COMPARABLE: tuple[set[str | None], ...] = ({"a number", "a boolean"}, {"a date", "a time"})
-_SINGLE: set[str | None] = {"text", "a number", "a boolean", "a date", "a time"}
 
 
-def _is_refused(e: exp.Binary) -> bool:
-    """Return whether Spark refuses to compare the types of columns, literals and casts."""
-    sides = (e.args["this"].unnest(), e.args["expression"].unnest())
-    return _are_apart(infer(side) for side in sides if isinstance(side, _PLAIN))
+def _has_no_text(e: exp.Binary) -> bool:
+    """Return whether an operand of LIKE or RLIKE is of a type that has no text."""
+    return any(has_no_text(infer(e.args[side])) for side in ("this", "expression"))
 
 
-def _are_apart(kinds: Iterable[exp.DataType | None]) -> bool:
-    """Return whether Spark refuses to compare values of these types."""
-    classes = set(map(type_class, kinds))
-    if len(classes) < 2 or None in classes:
-        return False
-    return classes not in _COMPARABLE and not ("text" in classes and classes <= _SINGLE)
+def _like(binder: Binder, e: exp.Like | exp.ILike, scope: Scope) -> Node:
+    node = binder.generic(e, scope)
+    return binder.give_up("LIKE of a type that has no text", node) if _has_no_text(e) else node
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
@@ -80,7 +76,10 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
     terms, this = binder.terms, binder.bind(e.this, scope)
     low = binder.bind(e.args["low"], scope)
     high = binder.bind(e.args["high"], scope)
-    return terms.combine("and", [terms.compare("ge", this, low), terms.compare("le", this, high)])
+    ends = [terms.compare("ge", this, low), terms.compare("le", this, high)]
+    for name in ("low", "high"):
+        binder.compared(this, [e.this, e.args[name]])
+    return terms.combine("and", ends)
 
 
 def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
@@ -90,6 +89,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         condition = binder.bind(branch.this, scope)
         if operand is not None:
             condition = binder.terms.compare("eq", operand, condition)
+            condition = binder.compared(condition, [e.this, branch.this])
         condition = binder.condition(condition, branch.this)
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
@@ -168,11 +168,11 @@ def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
         query = e.expressions[0]
     if query is not None:
         rel = _subquery(binder, query, scope)
-        if len(rel.outputs) == 1 and _are_apart((infer(e.this), rel.outputs[0].type)):
+        if len(rel.outputs) == 1 and have_no_common_type((infer(e.this), rel.outputs[0].type)):
             return binder.give_up("IN over values of another type", this)
         return binder.terms.make("in query", this, rel)
     members = [binder.bind(member, scope) for member in e.expressions]
-    if any(_are_apart((infer(e.this), infer(member))) for member in e.expressions):
+    if any(have_no_common_type((infer(e.this), infer(member))) for member in e.expressions):
         return binder.give_up("IN over values of another type", this, *members)
     strings = any(member.tag == "lit" and member.parts[0] == "s" for member in members)
     if strings != any(integer(member) is not None for member in members):
@@ -268,7 +268,8 @@ def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     key = binder.bind(e.expressions[0], scope)
     this = binder.bind(e.this, scope)
     kind = infer(e.this)
-    name = plain_string(key.parts[1]) if key.tag == "lit" else None
+    written = key.tag == "lit" and e.expressions[0].find(exp.Column) is None
+    name = plain_string(key.parts[1]) if written else None
     if name and kind is not None and kind.this == exp.DType.STRUCT:
         return struct_fields(binder, this, (name,), kind)
     if kind is not None and kind.this not in _WITH_ELEMENTS:
@@ -277,7 +278,7 @@ def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
 
 
 _D = exp.DType
-_WITH_ELEMENTS = {_D.ARRAY, _D.MAP, _D.STRUCT, _D.VARIANT, _D.UNKNOWN}
+_WITH_ELEMENTS = {_D.ARRAY, _D.MAP, _D.VARIANT, _D.UNKNOWN}
 _AGGREGATES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
 HANDLERS: dict[type, Handler] = {
@@ -298,6 +299,7 @@ HANDLERS: dict[type, Handler] = {
     exp.Is: _is,
     exp.Escape: _escaped,
     exp.Case: _case,
+    **dict.fromkeys((exp.Like, exp.ILike), _like),
     exp.Neg: _neg,
     exp.Sqrt: _plus,
     exp.Lambda: _bind_lambda,

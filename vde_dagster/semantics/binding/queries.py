@@ -18,6 +18,7 @@ from vde_dagster.semantics.algebra.nodes import (
     complete_windows,
     integer,
     rewrite,
+    walk,
 )
 from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
 from vde_dagster.semantics.binding.calls import sort_key
@@ -107,6 +108,11 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
         # Whatever it asks, also nothing: a HAVING is asked of groups.
         grouping = bind_group_by(binder, None, outputs, scope)
     lists = [[o.node for o in outputs], having, qualify, order, *(g.args for g in made)]
+    if outer is not None:
+        computed = grouping is not None or scope.has_window
+        asked = chain(order, *(([*lists[0], *qualify], scope.group_keys) if computed else ()))
+        if any(n.tag == "ref" and n.parts[0] not in group.sources for n in walk(asked)):
+            binder.give_up("an outer query's column where a subquery groups or sorts its rows")
     if grouping is not None:
         understood = binder.doubt is None
         source, changed = aggregate(binder, group, grouping, list(chain(*lists)), scope)

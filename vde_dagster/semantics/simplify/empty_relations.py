@@ -226,7 +226,7 @@ class _Emptied:
     def _null(self, node: Node, kind: Any = None) -> Node | None:
         if is_null(node):
             return node
-        known = self._facts.type(node) or plain_type(kind)
+        known = self._facts.type(node) or self._facts.unless_set(plain_type(kind))
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:

@@ -43,8 +43,8 @@ INT, BIGINT = "INT<>", "BIGINT<>"
 WHOLE = ("TINYINT<>", "SMALLINT<>", INT, BIGINT)
 """Integer types from the narrowest to the widest."""
 _SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F": "FLOAT<>"}
-TIMESTAMP = "TIMESTAMPTZ<>"
-TIMES = {TIMESTAMP, "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
+TIMESTAMP, ZONED = "TIMESTAMPTZ<>", "TIMESTAMPLTZ<>"
+TIMES = {TIMESTAMP, ZONED, "TIMESTAMPNTZ<>"}
 _BARE = {"this", "expressions", "nested"}
 _PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | TIMES)
 _TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
@@ -82,8 +82,9 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """NULL of a type."""
-        return self.terms.make("cast", False, kind, self.terms.make("Null"))
+        """NULL of a type that `type` returned; a setting may decide the meaning of TIMESTAMP."""
+        known = ZONED if self.unless_set(kind) is None else kind
+        return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
         """Combine operands by AND or OR; a single boolean operand is returned itself.
@@ -111,7 +112,7 @@ class Facts:
         if tag == "lit":
             return _type_of_literal(node)
         if tag == "cast":
-            return self._unless_set(_plain(parts[1]))
+            return self.unless_set(_plain(parts[1]))
         if tag == "case":
             return self.common(case_values(node))
         if tag in ("add", "sub", "mul"):
@@ -128,7 +129,7 @@ class Facts:
             return self._type_of_total(parts[0])
         return self._type_of_call(node) if tag == "call" else None
 
-    def _unless_set(self, kind: str | None) -> str | None:
+    def unless_set(self, kind: str | None) -> str | None:
         """Return a type by its name; None for TIMESTAMP where a setting may decide its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
@@ -136,7 +137,8 @@ class Facts:
         source, key = node.parts
         if isinstance(source, (Derived, FullJoin)):
             return self.type(source.columns[key])
-        return plain_type(_declared(source, key))
+        kind = plain_type(_declared(source, key))
+        return self.unless_set(kind) if isinstance(source, SetOperation) else kind
 
     def _type_of_arithmetic(self, kinds: list[str | None]) -> str | None:
         if all(kind in WHOLE for kind in kinds):
@@ -181,7 +183,7 @@ class Facts:
         if result[0] in FORMS and result[1:].isdigit():
             place = int(result[1:]) - 1 - (unit is not None)
             return kinds[place] if result[0] == "=" else None
-        return self._unless_set(plain_type(data_type(result)))
+        return self.unless_set(plain_type(data_type(result)))
 
     def never_null(self, node: Node) -> bool:
         """Return whether an expression is certainly not NULL."""

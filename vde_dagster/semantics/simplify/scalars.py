@@ -36,7 +36,7 @@ def convert(node: Node, facts: Facts) -> Node:
     if this.tag == "Null":
         return terms.make("cast", False, target, this) if safe else node
     if is_null(this):
-        return facts.null(target) if facts.widens(node) else node
+        return terms.make("cast", False, target, terms.make("Null")) if facts.widens(node) else node
     if facts.type(node) is None:
         return node
     if facts.type(this) == target:
@@ -106,7 +106,8 @@ def sign(node: Node, facts: Facts) -> Node:
     if inner.tag == "Null":
         return facts.null(DOUBLE)
     if node.tag == "neg":
-        twice = inner.tag == "neg" and facts.type(inner) == DOUBLE
+        # The minus of a STRING is a DOUBLE, so the operand's own type decides.
+        twice = inner.tag == "neg" and facts.type(inner.parts[0]) == DOUBLE
         return inner.parts[0] if twice else node
     return inner if facts.type(inner) in _NUMBERS else node
 
