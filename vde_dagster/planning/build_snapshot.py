@@ -130,7 +130,7 @@ def _meaning(
         version = opaque_version(
             _python_text(model.python), parent_versions, list(declared), "a Python model"
         )
-        version = _with_nested(version, parents, None, ())
+        version = _with_types_in_place(version, parents, None, ())
         return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
@@ -156,20 +156,20 @@ def _meaning(
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
     reads = _reads(analysis.lineage)
-    version = _with_nested(version, parents, model.query, reads)
+    version = _with_types_in_place(version, parents, model.query, reads)
     columns = _columns(model, version, analysis.output_types)
     return version, columns, reads, analysis
 
 
-def _with_nested(
+def _with_types_in_place(
     version: SemanticVersion,
     parents: Mapping[ModelName, Snapshot],
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Include the fields of columns of parents that are read as a whole and got fields in place.
+    """Include changes in place of the types of parents' columns, which keep their versions.
 
-    Such a column keeps its version; a reader of single fields is not concerned.
+    A column with other fields concerns its readers as a whole, one with a wider type all readers.
 
     Args:
         query: The query that reads the parents; None if the code reads all of their columns.
@@ -186,6 +186,12 @@ def _with_nested(
         whole = columns_as_a_whole(query)
         if whole is not None:
             changed = {key: text for key, text in changed.items() if key[1] in whole}
+    changed |= {
+        (str(name), column.lower()): digest("widened", type_)
+        for name, snapshot in parents.items()
+        if snapshot.forward is not None
+        for column, type_ in snapshot.forward.widened
+    }
     if not changed:
         return version
     if query is None or version.opaque is not None:

@@ -184,6 +184,50 @@ def test_types_widen_with_the_deployment_and_not_before(
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
+def test_environments_that_share_a_table_keep_their_types_when_production_widens_it(
+    folder: ProjectFolder, open_workspace: Open
+) -> None:
+    folder.write(
+        "models/seen.sql",
+        "MODEL (name m.seen, kind VIEW); SELECT id, v, array(v) AS vs, v + 1 AS w FROM m.daily",
+    )
+    folder.write(
+        "models/big.sql", "MODEL (name m.big, kind FULL); SELECT v * 1000000000 AS b FROM m.daily"
+    )
+    folder.write("models/id.sql", "MODEL (name m.id, kind FULL); SELECT id FROM m.daily")
+    folder.edit("models/big.sql", "v * 1000000000", "v")
+    workspace = open_workspace(folder)
+    apply(workspace)
+    apply(workspace, "qa")
+    folder.edit("models/big.sql", "SELECT v", "SELECT v * 1000000000")
+    folder.edit("models/daily.sql", "id, v FROM", "id, CAST(v AS BIGINT) AS v, s FROM")
+    preview = "SELECT v FROM m.daily ORDER BY v"
+    apply(workspace, "dev")
+    bigger = [(10_000_000_000,), (20_000_000_000,), (30_000_000_000,)]
+    assert list(workspace.query("dev", "SELECT b FROM m.big ORDER BY b").rows) == bigger
+    assert dict(workspace.query("dev", preview).columns)["v"].upper() == "BIGINT"
+    deployed = apply(workspace)
+
+    assert [str(one.name) for one in deployed.builds] == ["m.big", "m.total"]
+    assert list(workspace.query("prod", "SELECT b FROM m.big ORDER BY b").rows) == bigger
+    types = [type_.upper() for _, type_ in workspace.query("prod", "SELECT * FROM m.seen").columns]
+    assert types == ["INT", "BIGINT", "ARRAY<BIGINT>", "BIGINT"]
+    assert dict(workspace.query("prod", preview).columns)["v"].upper() == "BIGINT"
+    for environment in ("qa", "dev"):
+        assert rows(workspace, environment=environment) == [(1, 10), (2, 20), (3, 30)]
+    assert dict(workspace.query("qa", preview).columns)["v"].upper() == "INT"
+    seen = workspace.query("qa", "SELECT * FROM m.seen WHERE v > 20")
+    assert list(seen.rows) == [(3, 30, [30], 31)]
+    assert [type_.upper() for _, type_ in seen.columns] == ["INT", "INT", "ARRAY<INT>", "INT"]
+    workspace.apply(workspace.plans.due("qa", PlanOptions(now=LATER)))
+    assert workspace.query("qa", "SELECT total FROM m.total").rows[0] == (60,)
+
+    apply(workspace, "qa", LATER)
+    assert dict(workspace.query("qa", preview).columns)["v"].upper() == "BIGINT"
+    types = [type_.upper() for _, type_ in workspace.query("qa", "SELECT * FROM m.seen").columns]
+    assert types == ["INT", "BIGINT", "ARRAY<BIGINT>", "BIGINT"]
+
+
 def test_two_environments_preview_one_table_and_leave_no_branch(
     folder: ProjectFolder, open_workspace: Open
 ) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from vde_dagster.lakehouse.metadata.changes import append_columns
 from vde_dagster.lakehouse.metadata.table_metadata import with_other_columns
-from vde_dagster.planning.environments.contracts import same_type
 from vde_dagster.planning.environments.resolver import Binding, select_physical
 from vde_dagster.planning.rendering.view_dialects import trino_select
+from vde_dagster.planning.tables.column_types import same_type
 from vde_dagster.planning.tables.nested_fields import (
     Field,
     FieldMerge,

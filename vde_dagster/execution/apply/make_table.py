@@ -17,10 +17,10 @@ from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, current_schema, head_of
 from vde_dagster.lakehouse.publishing.commit import change_at_last
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
-from vde_dagster.planning.environments.contracts import same_type
 from vde_dagster.planning.environments.resolver import column_map, fill_map, nested_columns
 from vde_dagster.planning.plan.assign_tables import extended
 from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.column_types import same_type
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.table_commits import TableCommit

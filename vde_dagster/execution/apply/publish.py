@@ -65,9 +65,10 @@ def publish_plan(
     # The views read `main`, which is moved to the branches in the same commit.
     tables = store.tables.load(list(resolver.tables))
     deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
+    present = replace(resolver, branches={}, tables=dict(tables))
     tables.update((item.table.id, item.table) for item in deployments)
     published = replace(resolver, branches={}, tables=tables)
-    views = define_views(published, handles)
+    views = define_views(published, handles, present=present)
     environment = Environment(
         name=plan.environment,
         version=plan.base_version + 1,
@@ -133,6 +134,7 @@ def define_views(
     resolver: Resolver,
     handles: Handles,
     only: Collection[ModelName] | None = None,
+    present: Resolver | None = None,
 ) -> tuple[ViewDefinition, ...]:
     """Define the views of an environment, analyzing new VIEW models.
 
@@ -141,6 +143,7 @@ def define_views(
     Args:
         resolver: The environment; it reads `main`.
         only: Models whose views to define, or None for all.
+        present: The environment before the publication widens tables; None if it widens none.
     """
     settings, store = handles.settings, handles.store
     wanted = [name for name in resolver.entries if only is None or name in only]
@@ -156,7 +159,7 @@ def define_views(
     types = {key: one for key, one in kept.items() if has_columns(snapshots[key], one)}
     new = [binding for binding in queries.values() if binding.snapshot.id not in types]
     if new:
-        types.update(_analysed(new, resolver, handles))
+        types.update(_analysed(new, present or resolver, handles))
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.catalog_names)
         for name in wanted

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from vde_dagster.planning.environments.contracts import same_type, widens_in_place
+from vde_dagster.planning.tables.column_types import same_type, widens_in_place
 from vde_dagster.planning.tables.nested_fields import ShownFields
 
 Event = Literal["added", "removed", "renamed", "retyped"]

@@ -6,7 +6,6 @@ nothing. A rename is reported as a rename, and breaks readers of the old name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.environments.resolver import nested_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
+from vde_dagster.planning.tables.column_types import plain_type, widens
 from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Exposure
@@ -26,20 +26,7 @@ from vde_dagster.sql.other_dialects import SPARKS
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analyzed them."""
 
-_SAME = {
-    **dict.fromkeys(("TINYINT", "BYTE", "SMALLINT", "SHORT", "INTEGER"), "INT"),
-    **dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER"), "STRING"),
-    **dict.fromkeys(("NUMERIC", "DEC"), "DECIMAL"),
-    "LONG": "BIGINT",
-    "REAL": "FLOAT",
-    "TIMESTAMP_LTZ": "TIMESTAMP",
-    "BOOL": "BOOLEAN",
-}
-"""Types that Iceberg stores as another type, and synonyms of types."""
 _UNSAID = frozenset({"VOID", "NULL", "UNKNOWN"})
-_WIDER = frozenset({("INT", "BIGINT"), ("FLOAT", "DOUBLE")})
-_WORD = re.compile(r"[A-Z_]\w*\b(?!:)")
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 class Reader(NamedTuple):
@@ -160,7 +147,7 @@ def contract_breaks(
                 found = tuple(_readers(name, key, among))
                 same_values = moved.get(shown.get(key, ""))
                 out.append(ContractBreak(name, column, was, readers=found, renamed=same_values))
-        elif was and becomes and key not in kept and _plain(was) != _plain(becomes):
+        elif was and becomes and key not in kept and plain_type(was) != plain_type(becomes):
             found = tuple(_readers(name, key, among))
             out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))
     return tuple(out)
@@ -229,34 +216,6 @@ def _operators(
             yield Problem(message, one.hint, reader.location, certain=not one.untyped)
 
 
-def same_type(one: str, other: str) -> bool:
-    """Return whether Iceberg stores two types as one."""
-    return _plain(one) == _plain(other)
-
-
-def widens(was: str, becomes: str) -> bool:
-    """Return whether a type holds every value of another type with the same meaning."""
-    before, after = _plain(was), _plain(becomes)
-    if (before, after) in _WIDER:
-        return True
-    narrow, wide = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
-    if narrow is None or wide is None:
-        return False
-    whole, scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])
-    return int(wide[1]) - int(wide[2]) >= whole and int(wide[2]) >= scale
-
-
-def widens_in_place(was: str, becomes: str) -> bool:
-    """Return whether Iceberg reads a written type as another, wider one.
-
-    Source: https://iceberg.apache.org/spec/#schema-evolution.
-    """
-    if not widens(was, becomes):
-        return False
-    narrow, wide = _DECIMAL.fullmatch(_plain(was)), _DECIMAL.fullmatch(_plain(becomes))
-    return narrow is None or wide is None or narrow[2] == wide[2]
-
-
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
     """Return the Spark SQL types of published columns, as far as they are known.
 
@@ -323,12 +282,3 @@ def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> 
         if reads or snapshot.version.opaque or column is None:
             outputs = [read.output for read in reads if read.output] if column else []
             yield Reader(snapshot.name, tuple(dict.fromkeys(outputs)))
-
-
-def _plain(type_: str) -> str:
-    """Return a type as Iceberg stores it, so that synonyms are equal."""
-    text = re.sub(r"\s+", "", type_.upper())
-    text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
-    text = _WORD.sub(lambda word: _SAME.get(word.group(), word.group()), text)
-    text = re.sub(r"DECIMAL\((\d+)\)", r"DECIMAL(\1,0)", text)
-    return re.sub(r"DECIMAL(?!\()", "DECIMAL(10,0)", text)

@@ -9,7 +9,8 @@ from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
-from vde_dagster.planning.tables.nested_fields import ShownFields, is_nested, select_fields
+from vde_dagster.planning.tables.column_types import widens
+from vde_dagster.planning.tables.nested_fields import ShownFields, cast_to, is_nested, select_fields
 from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import ExternalTable, PhysicalTable, TableRef, external_table
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -105,7 +106,9 @@ class Resolver:
             stand_in=self.stand_ins.get(entry.table_id),
             commits=self.commits.get(name),
             # A stand-in has the types of the model's query.
-            fields={} if entry.table_id in self.stand_ins else nested_columns(snapshot, table),
+            fields={}
+            if entry.table_id in self.stand_ins
+            else {**wider_columns(snapshot, table), **nested_columns(snapshot, table)},
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
@@ -194,6 +197,22 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
             shown = forward.column_fields(output) if forward is not None else ()
             found[output] = select_fields(column.type, column.fields, shown)
     return found
+
+
+def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
+    """Return how a snapshot reads columns that its deployment has yet to widen, by output column.
+
+    Until then, the table has the earlier type; readers are planned for the definition's type.
+    """
+    if snapshot.forward is None:
+        return {}
+    types = {column.name: column.type for column in table.columns}
+    wanted = {column.name: column.type for column in snapshot.columns}
+    return {
+        output: cast_to(becomes, has)
+        for output, physical in column_map(snapshot, table)
+        if (has := types[physical]) and (becomes := wanted[output]) and widens(has, becomes)
+    }
 
 
 def _has_many(type_: str) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning.environments.contracts import same_type, widens_in_place
 from vde_dagster.planning.environments.resolver import nested_columns
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.tables.column_types import same_type, widens_in_place
 from vde_dagster.planning.tables.nested_fields import (
     Field,
     FieldMerge,
@@ -36,6 +36,7 @@ class ColumnsInPlace:
         base: The snapshot that fills the table now.
         types: Spark SQL types of the table's columns, by name.
         fields: The shown fields of nested columns, by output column.
+        widened: The wider types of columns that were widened in place, by output column.
         unnamed: Columns that get fields although production's view reads them as a whole.
     """
 
@@ -46,6 +47,7 @@ class ColumnsInPlace:
     columns: list[OutputColumn] = field(default_factory=list)
     changes: list[ColumnChange] = field(default_factory=list)
     fields: dict[str, Fields] = field(default_factory=dict)
+    widened: dict[str, str] = field(default_factory=dict)
     unnamed: list[str] = field(default_factory=list)
 
     def compare(self) -> ColumnsInPlace:
@@ -73,6 +75,13 @@ class ColumnsInPlace:
 
     def _continue(self, column: OutputColumn, old: OutputColumn) -> None:
         """Compare a column with the one of its name that the table has."""
+        self._compare(column, old)
+        forward = self.base.forward
+        earlier = dict(forward.widened).get(old.name) if forward is not None else None
+        if earlier is not None and self.columns[-1].version == old.version:
+            self.widened.setdefault(column.name, earlier)
+
+    def _compare(self, column: OutputColumn, old: OutputColumn) -> None:
         kind, own = self.plain.model.kind, self._base_fields(old)
         place = self._place(old)
         was = self.types.get(place.name if place else "", old.type)
@@ -102,6 +111,7 @@ class ColumnsInPlace:
                 self._keep(kept._replace(type=was), own)
             else:
                 self._keep(kept, own)
+                self.widened[column.name] = column.type
                 self._note(column, "widened", was)
         elif ignored:
             self._keep(kept._replace(type=was), own)

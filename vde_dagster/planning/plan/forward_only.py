@@ -249,8 +249,15 @@ class ForwardOnly:
             self.findings.append(Finding(FindingCode.ROWS_STAY, plain.model, False))
         names = {column.name for column in columns}
         own = tuple((c.name, c.version) for c in plain.columns if c.name in names)
-        fields = tuple(made.fields.items())
-        forward = Forward(table.id, plain.id, plain.version.rows, plain.fill_version, own, fields)
+        forward = Forward(
+            table.id,
+            plain.id,
+            plain.version.rows,
+            plain.fill_version,
+            own,
+            tuple(made.fields.items()),
+            tuple(made.widened.items()),
+        )
         version = SemanticVersion(
             base.version.rows,
             {column.name: column.version for column in columns},

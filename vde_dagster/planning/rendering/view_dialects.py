@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.plugins import Seam
-from vde_dagster.planning.tables.nested_fields import ShownFields
+from vde_dagster.planning.tables.nested_fields import ShownFields, is_nested
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import TableRef
 
@@ -62,12 +62,14 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 
 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
-    """Write a nested column with the fields that a definition shows.
+    """Write a column in the type that a definition shows.
 
     A ROW is built by position and named by its cast.
     """
     if fields is None:
         return value
+    if not is_nested(fields.has):
+        return f"CAST({value} AS {_trino_type(fields.shown)})"
     from vde_dagster.sql.reading import parse_type
 
     kinds = parse_type(has or fields.has), parse_type(fields.read), parse_type(fields.shown)
@@ -227,8 +229,8 @@ class ViewWriter:
             result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
             cannot express the query.
         named: Like `select`, with the fields of nested columns by output column (`read` in the
-            table, `shown` in the view). Without it, views that name fields have no query in the
-            dialect.
+            table, `shown` in the view), and of other columns whose type may widen. Without it,
+            views that name fields have no query in the dialect.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]

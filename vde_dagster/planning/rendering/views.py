@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.engine_tasks import AUTHORS_PROPERTIES, TableForView, ViewDefinition
 from vde_dagster.planning.environments.contracts import ViewTypes
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.rendering.view_dialects import ViewWriter, view_writers
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.tables.column_types import may_widen
+from vde_dagster.planning.tables.nested_fields import cast_to, is_nested
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.macros.variables import (
     substitute_time_variables,
@@ -47,7 +51,7 @@ def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | N
 def view_query(binding: Binding, resolver: Resolver, catalog: str) -> str:
     """Return the Spark SQL of a model's view."""
     if binding.table is not None:
-        return select_physical(binding, catalog)
+        return select_physical(_with_kept_types(binding), catalog)
     from vde_dagster.planning.rendering.render import render_query
 
     return render_query(binding.snapshot.model, resolver, catalog)
@@ -66,7 +70,7 @@ def define_view(
         resolver: The environment; its tables have been created.
         catalog_names: The catalog's name by dialect, where it differs.
     """
-    binding = resolver.resolve(name)
+    binding = _with_kept_types(resolver.resolve(name))
     if not has_view(binding):
         return None
     snapshot = binding.snapshot
@@ -81,7 +85,7 @@ def define_view(
             (out, _nested_type(binding, out) or types[phys], descriptions[out])
             for out, phys in binding.columns
         )
-        query_columns = tuple(out for out, _ in binding.columns)
+        query_columns, own = tuple(out for out, _ in binding.columns), sql
         translated = {
             dialect: text
             for dialect, writer in writers.items()
@@ -92,6 +96,7 @@ def define_view(
     else:
         analysed = view_types[snapshot.id]
         columns = tuple((out, type_, descriptions.get(out)) for out, type_ in analysed)
+        own = _in_analysed_types(sql, analysed) if _reads_in_place(snapshot, resolver) else sql
         query_columns = tuple(out for out, _ in analysed)
         translated = {
             dialect: text
@@ -111,7 +116,7 @@ def define_view(
         namespace=ref.namespace,
         name=ref.name,
         columns=columns,
-        queries={"spark": sql, **translated},
+        queries={"spark": own, **translated},
         query_columns=query_columns,
         properties=properties,
         comment=snapshot.model.description,
@@ -123,7 +128,7 @@ def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
     """Write the query of a table's view in another dialect; None if the dialect has none."""
     assert binding.table is not None
     given = (binding.table.ref, binding.columns, catalog, binding.pinned)
-    if not binding.fields:
+    if writer.named is None and not any(is_nested(one.has) for one in binding.fields.values()):
         return writer.select(*given)
     return writer.named(*given, binding.fields) if writer.named is not None else None
 
@@ -151,7 +156,53 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
         return None
     if len({physical for _, physical in binding.columns}) < len(binding.columns):
         return None
-    return TableForView(binding.table.ref, tuple(binding.columns), tuple(binding.fields.items()))
+    fields = ((name, one) for name, one in binding.fields.items() if is_nested(one.has))
+    return TableForView(binding.table.ref, tuple(binding.columns), tuple(fields))
+
+
+def _with_kept_types(binding: Binding) -> Binding:
+    """Make a view's columns independent of types that a deployment widens in the table.
+
+    Spark refuses a view whose query returns a wider type than the view declares. Optimizers remove
+    a cast to the type that a column has.
+    """
+    table = binding.table
+    if table is None or binding.pinned is not None or not _changes_in_place(binding.snapshot):
+        return binding
+    types = {column.name: column.type for column in table.columns}
+    kept = {
+        output: cast_to(type_, type_)
+        for output, physical in binding.columns
+        if output not in binding.fields and (type_ := types[physical]) and may_widen(type_)
+    }
+    return replace(binding, fields={**binding.fields, **kept}) if kept else binding
+
+
+def _changes_in_place(snapshot: Snapshot) -> bool:
+    return snapshot.model.kind.changes_in_place
+
+
+def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
+    """Write a VIEW model's query with the types of its analysis, whatever its tables widen to."""
+    given = tuple(columns)
+    if not any(may_widen(type_) for _, type_ in given):
+        return sql
+    listed = ", ".join(
+        f"CAST({quote(name)} AS {type_}) AS {quote(name)}" if may_widen(type_) else quote(name)
+        for name, type_ in given
+    )
+    return f"SELECT {listed} FROM (\n{sql}\n)"
+
+
+def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
+    """Return whether a query reads a table whose types may widen, itself or by other queries."""
+    bindings = (resolver.resolve(p) for p in snapshot.model.depends_on if p in resolver.entries)
+    return any(
+        _changes_in_place(one.snapshot)
+        if one.table is not None
+        else one.external is None and _reads_in_place(one.snapshot, resolver)
+        for one in bindings
+    )
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

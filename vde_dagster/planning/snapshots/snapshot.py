@@ -67,6 +67,7 @@ class Forward:
         columns: (output column, version) of the query's columns.
         fields: The fields of nested columns, for columns that do not show exactly those fields that
             the table had at first.
+        widened: (output column, Spark SQL type) of columns with a wider type than at first.
     """
 
     table_id: str
@@ -75,6 +76,7 @@ class Forward:
     fill_version: str
     columns: tuple[tuple[str, str], ...]
     fields: tuple[tuple[str, Fields], ...] = ()
+    widened: tuple[tuple[str, str], ...] = ()
 
     @property
     def content(self) -> str:

@@ -50,6 +50,8 @@ Fields = tuple[Field, ...]
 class ShownFields:
     """How one definition reads and fills a nested column of a table, as Spark SQL types.
 
+    A column without fields is always cast: its type in the table may become wider than `shown`.
+
     Args:
         has: The column's type in the table.
         read: Its fields that the definition shows, in their order, under the table's names.
@@ -70,6 +72,8 @@ class ShownFields:
         """
         from vde_dagster.sql.casts import read_fields
 
+        if not is_nested(self.has):
+            return f"CAST({column} AS {self.shown})"
         named = read_fields(column, has or self.has, self.read)
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
@@ -93,6 +97,11 @@ class ShownFields:
 def is_nested(type_: str | None) -> bool:
     """Return whether a Spark SQL type has fields."""
     return type_ is not None and "struct<" in type_.lower()
+
+
+def cast_to(type_: str, has: str) -> ShownFields:
+    """Return how to read a column without fields in a type, whatever its type `has` widens to."""
+    return ShownFields(has, has, type_, has)
 
 
 def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
