@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.semantics.function_types import REFUSALS, TABLE, lines_by_function
+from vde_dagster.semantics.function_types import REFUSALS, TABLE
+from vde_dagster.semantics.spark_functions import lines_by_key
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls, functions
@@ -73,7 +74,7 @@ def _write(session: Any, only: list[str] | None, keep: Path | None) -> None:
     spark = SparkTypes(session)
     types = probed_types(spark)
     done: dict[str, list[str]] = json.loads(keep.read_text()) if keep and keep.exists() else {}
-    done = {**lines_by_function(TABLE), **done} if only else done
+    done = {**lines_by_key(TABLE), **done} if only else done
     for name in only or sorted(functions(session)):
         if name in done and not only:
             continue
@@ -87,8 +88,8 @@ def _write(session: Any, only: list[str] | None, keep: Path | None) -> None:
 
 def _write_refusals(session: Any, only: list[str] | None) -> None:
     spark = SparkTypes(session)
-    done = {**lines_by_function(REFUSALS)} if only else {}
-    for name in only or sorted(lines_by_function(TABLE).keys() & functions(session)):
+    done = {**lines_by_key(REFUSALS)} if only else {}
+    for name in only or sorted(lines_by_key(TABLE).keys() & functions(session)):
         began = time.monotonic()
         line = refusal_line(spark, session, name)
         done[name] = [line] if line is not None else []

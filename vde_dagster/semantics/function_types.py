@@ -31,6 +31,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import type_key
+from vde_dagster.semantics.spark_functions import lines_by_key
 
 TABLE = Path(__file__).with_name("function_types.txt")
 REFUSALS = Path(__file__).with_name("function_refusals.txt")
@@ -221,20 +222,10 @@ class Row(NamedTuple):
         )
 
 
-@lru_cache(maxsize=2)
-def lines_by_function(table: Path) -> dict[str, list[str]]:
-    """Return the lines of a table by the name of their function."""
-    found: dict[str, list[str]] = {}
-    for line in table.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            found.setdefault(line[: line.index("\t")], []).append(line)
-    return found
-
-
 @lru_cache(maxsize=1024)
 def _rows(name: str) -> tuple[Row, ...]:
     rows: list[Row] = []
-    for line in lines_by_function(TABLE).get(name, ()):
+    for line in lines_by_key(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")
         rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
     return tuple(rows)
@@ -244,7 +235,7 @@ def _rows(name: str) -> tuple[Row, ...]:
 def _refusals(name: str) -> tuple[Row, ...]:
     return tuple(
         read_pattern(pattern, "")
-        for line in lines_by_function(REFUSALS).get(name, ())
+        for line in lines_by_key(REFUSALS).get(name, ())
         for pattern in line.split("\t")[1].split(" ")
     )
 
