@@ -1,9 +1,11 @@
-"""Texts for messages: counts, lists, and hints for misspelled names."""
+"""Texts for messages: counts, lists, and hints for misspelled names; and tables in text files."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
 
 from vde_dagster.errors import Fix, Hint
 
@@ -86,3 +88,13 @@ def suggest(name: str, known: Iterable[str], what: str = "known names", otherwis
 def printable(text: str) -> str:
     """Return a text with its control characters escaped, for one line of a message."""
     return "".join(s if s.isprintable() else s.encode("unicode_escape").decode() for s in text)
+
+
+@lru_cache(maxsize=4)
+def lines_by_key(table: Path) -> dict[str, list[str]]:
+    """Return the lines of a table by their text before the first tab."""
+    found: dict[str, list[str]] = {}
+    for line in table.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            found.setdefault(line[: line.index("\t")], []).append(line)
+    return found

@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from vde_dagster.base.texts import lines_by_key
 from vde_dagster.semantics._sqlglot import type_key
-from vde_dagster.semantics.spark_functions import lines_by_key
 
 TABLE = Path(__file__).with_name("function_types.txt")
 REFUSALS = Path(__file__).with_name("function_refusals.txt")

@@ -10,21 +10,12 @@ compared as written, and a name in no list makes a query opaque.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 
+from vde_dagster.base.texts import lines_by_key
+
 LISTS = Path(__file__).with_name("spark_functions.txt")
-
-
-@lru_cache(maxsize=3)
-def lines_by_key(table: Path) -> dict[str, list[str]]:
-    """Return the lines of a table of this folder by their text before the first tab."""
-    found: dict[str, list[str]] = {}
-    for line in table.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            found.setdefault(line[: line.index("\t")], []).append(line)
-    return found
 
 
 def _lines(name: str) -> list[str]:

@@ -9,47 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
+
+from vde_dagster.base.texts import lines_by_key
 
 PREFIX = "spark.sql."
 
-_HOW_IT_RUNS = tuple(
-    f"{PREFIX}{name}"
-    for name in (
-        *("adaptive.", "autoBroadcastJoinThreshold", "broadcastTimeout", "catalog.", "codegen."),
-        *("debug.", "defaultCatalog", "defaultSizeInBytes", "event.", "execution.arrow."),
-        *("extensions", "files.max", "files.min", "files.openCost", "hive.advanced"),
-        *("hive.filesource", "hive.gather", "hive.manage", "hive.metastore", "hive.tableProperty"),
-        *("hive.thriftServer.", "iceberg.", "inMemoryColumnarStorage.", "join.", "metadataCache"),
-        *("orc.compression", "parquet.compression", "planChangeLog.", "redaction.", "repl."),
-        *("scriptTransformation.", "shuffle.", "shuffledHashJoin", "sortMergeJoin"),
-        *("sources.parallel", "sources.partitionOverwriteMode", "streaming.", "thriftServer."),
-        *("ui.", "warehouse.dir"),
-    )
-)
+_LISTS = Path(__file__).with_name("spark_settings.txt")
+
+
+def _settings(name: str) -> tuple[str, ...]:
+    lines = lines_by_key(_LISTS)[name]
+    return tuple(PREFIX + word for line in lines for word in line.partition("\t")[2].split())
+
+
+_HOW_IT_RUNS = _settings("without effect")
 """Settings without effect on a query's result."""
 
-_RULES_HOLD_TEXT = """
-addPartitionInBatch. analyzer.maxIterations analyzer.singlePassResolver. ansi.enabled
-artifact. avro. binaryOutputStyle broadcastExchange. bucketing. cache. cartesianProductExec.
-catalogImplementation cbo. chunkBase64String. classic. cli. collation.
-columnNameOfCorruptRecord
-columnVector. connect. constraintPropagation. csv. cteRecursion dataframeCache.
-dataFrameQueryContext. dataSource. datetime.java8API. debug defaultCacheStorageLevel
-defaultColumn. defaultUrlStreamHandlerFactory. error. exchange. execution.
-expressionTreeChangeLog. extendedExplainProviders files. filesourceTableRelationCacheSize
-geospatial. globalTempDatabase hive. inMemoryTableScanStatistics. json. jsonGenerator.
-leafNodeDefaultParallelism legacy.timeParserPolicy lightweightPlanChangeValidation limit.
-mapKeyDedupPolicy mapZipWithUsesJavaCollections maven. max nameResolutionLog.
-objectHashAggregate. optimizeNullAwareAntiJoin optimizer. orc. parquet.
-parser.manageParserCaches parser.parserDfa pipelines. pivotMaxValues planChangeValidation
-planner. pyspark. python. queryExecutionListeners requireAllClusterKeys resultQueryStage.
-scripting. session.localRelation session.timeZone sessionWindow. shuffleDependency.
-shuffleExchange. sort. sources. stackTracesInDataFrameContext statistics.
-storeAssignmentPolicy subexpressionElimination. subquery. thriftserver. timeTravel timeType.
-transposeMaxValues truncateTable. tvf. udt. unionOutputPartitioning variant. view.
-windowExec.
-"""
-_RULES_HOLD = tuple(f"{PREFIX}{name}" for name in _RULES_HOLD_TEXT.split())
+_RULES_HOLD = _settings("safe")
 """Settings that may change results, but do not break a rule with any value.
 
 They decide how data is read and written, or the result of functions that no rule rewrites. ANSI
@@ -57,40 +34,10 @@ mode and the time zone are included: every rule is tested in both modes and in t
 """
 
 _DEFAULTS = {
-    f"{PREFIX}{name}": value
-    for value, names in {
-        "true": """
-            allowNamedFunctionArguments analyzer.dontDeduplicateExpressionIfExprIdInOutput
-            analyzer.failAmbiguousSelfJoin analyzer.preferColumnOverLcaInArrayIndex
-            analyzer.scalarSubqueryAllowGroupByColumnEqualToConstant
-            analyzer.sqlFunctionResolution.applyConfOverrides
-            analyzer.unionIsResolvedWhenDuplicatesPerChildResolved
-            analyzer.uniqueNecessaryMetadataColumns assumeAnsiFalseIfNotPersisted.enabled
-            crossJoin.enabled cteRelationDefMaxRows.enabled decimalOperations.allowPrecisionLoss
-            enforceTypeCoercionBeforeUnionDeduplication.enabled groupByAliases groupByOrdinal
-            icu.caseMappings.enabled lateralColumnAlias.enableImplicitResolution
-            lazySetOperatorOutput.enabled legacy.execution.pandas.groupedMap.assignColumnsByName
-            legacy.followThreeValuedLogicInArrayExists legacy.histogramNumericPropagateInputType
-            legacy.literal.pickMinimumPrecision legacy.replaceDatabricksSparkAvro.enabled
-            legacy.setCommandRejectsSparkCoreConfs legacy.sizeOfNull legacy.viewSchemaBindingMode
-            legacy.viewSchemaCompensation operatorPipeSyntaxEnabled orderByOrdinal
-            orderingAwareLimitOffset parser.eagerEvalOfUnresolvedInlineTable
-            prioritizeOrdinalResolutionInSort.enabled readSideCharPadding retainGroupColumns
-            runCollationTypeCastsBeforeAliasAssignment.enabled runSQLOnFiles
-            selfJoinAutoResolveAmbiguity useCommonExprIdForAlias variable.substitute""",
-        "false": """
-            alwaysInlineCommonExpr
-            analyzer.allowSubqueryExpressionsInLambdasOrHigherOrderFunctions
-            ansi.doubleQuotedIdentifiers ansi.enforceReservedKeywords ansi.relationPrecedence
-            caseSensitive charAsVarchar function.concatBinaryAsString function.eltOutputAsString
-            mergeNestedTypeCoercion.enabled parser.escapedStringLiterals
-            parser.quotedRegexColumnNames preserveCharVarcharTypeInfo
-            stableDerivedColumnAlias.enabled""",
-        "3": "analyzer.canonicalization.multiCommutativeOpMemoryOptThreshold",
-        "CORRECTED": "legacy.ctePrecedencePolicy",
-        "TIMESTAMP_LTZ": "timestampType",
-    }.items()
-    for name in names.split()
+    name: key.removeprefix("default ")
+    for key in lines_by_key(_LISTS)
+    if key.startswith("default ")
+    for name in _settings(key)
 }
 """Settings of the language, with Spark's default values, which the rules assume."""
 
