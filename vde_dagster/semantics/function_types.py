@@ -169,7 +169,7 @@ def find_result(
     """
     if count is None:
         count = len(letters or "") + (unit is not None)
-    rows = [row for row in _rows(name) if row.allows(count)]
+    rows = [row for row in find_rows(name) if row.allows(count)]
     for row in rows:
         if row.is_free:
             return row.result
@@ -177,11 +177,6 @@ def find_result(
         return None
     ways = [list(letters)] if unit is None else [[unit, *letters], ["t", *letters]]
     return next((row.result for way in ways for row in rows if row.covers(way)), None)
-
-
-def has_result(name: str, count: int) -> bool:
-    """Return whether the table has any call of a function with so many arguments."""
-    return any(row.allows(count) for row in _rows(name))
 
 
 @lru_cache(maxsize=8192)
@@ -223,7 +218,8 @@ class Row(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _rows(name: str) -> tuple[Row, ...]:
+def find_rows(name: str) -> tuple[Row, ...]:
+    """Return the patterns of a function."""
     rows: list[Row] = []
     for line in lines_by_key(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")
@@ -261,15 +257,3 @@ def read_pattern(pattern: str, result: str) -> Row:
         )
         at = end + 1
     return Row(tuple(places), many, result)
-
-
-def write_pattern(places: Sequence[frozenset[str]], *, many: bool = False) -> str:
-    """Write a pattern in the form of `read_pattern`."""
-    texts: list[str] = []
-    for place in places:
-        ordered = sorted(place)
-        if any(len(one) > 1 for one in ordered):
-            texts.append("{" + ",".join(ordered) + "}")
-        else:
-            texts.append(ordered[0] if len(ordered) == 1 else f"[{''.join(ordered)}]")
-    return ("".join(texts) or "()") + MANY * many

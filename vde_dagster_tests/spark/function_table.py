@@ -19,10 +19,10 @@ from vde_dagster.semantics.function_types import (
     ANY,
     CLASSES,
     LAMBDA,
+    MANY,
     NULL,
     SAME,
-    has_result,
-    write_pattern,
+    find_rows,
     written_letters,
 )
 from vde_dagster_tests.spark.function_probes import (
@@ -218,7 +218,7 @@ def refusal_line(spark: SparkTypes, session: Any, name: str) -> str | None:
     for count in counts(name):
         if count not in (1, 2) or units(name, count) or name in WITH_LAMBDA:
             continue
-        if not has_result(name, count):
+        if not any(row.allows(count) for row in find_rows(name)):
             continue  # Spark's analyzer does not end for `bucket(1)`.
         if name in OPERATORS:
             patterns += _refused_operands(spark, session, name, count)
@@ -305,3 +305,15 @@ def asked_in_modes(
         taken = {answer.given for answer in found}
         listed = [one for n, one in enumerate(listed) if one in taken or n % 7 == 0]
     return list(found)
+
+
+def write_pattern(places: Sequence[frozenset[str]], *, many: bool = False) -> str:
+    """Write a pattern in the form of `function_types.read_pattern`."""
+    texts: list[str] = []
+    for place in places:
+        ordered = sorted(place)
+        if any(len(one) > 1 for one in ordered):
+            texts.append("{" + ",".join(ordered) + "}")
+        else:
+            texts.append(ordered[0] if len(ordered) == 1 else f"[{''.join(ordered)}]")
+    return ("".join(texts) or "()") + MANY * many
