@@ -23,26 +23,3 @@ KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, Incremen
 KINDS.add(ScdType2ByTime, ScdType2ByColumn)
 KINDS.add(IncrementalByPartition, IncrementalUnmanaged, Custom)
 KINDS.unwritten["AUDIT"] = StandaloneAudit
-
-__all__ = [
-    "KINDS",
-    "AddedColumn",
-    "Custom",
-    "Embedded",
-    "External",
-    "Full",
-    "IncrementalByPartition",
-    "IncrementalByTimeRange",
-    "IncrementalByUniqueKey",
-    "IncrementalUnmanaged",
-    "Kind",
-    "Property",
-    "ScdType2",
-    "ScdType2ByColumn",
-    "ScdType2ByTime",
-    "Seed",
-    "StandaloneAudit",
-    "View",
-    "column_properties",
-    "kind_names",
-]
