@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vde_dagster.base.plugins import Seam
 
@@ -53,8 +54,12 @@ def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
 
 
 def _query(template: str, **more: Build) -> Build:
-    """Build a query from a text with `{argument}`, and `{where}` for the call's condition."""
-    return lambda items: _filled(template, items, more)
+    """Build a query from a text with `{argument}`, and `{where}` for the call's condition.
+
+    Args:
+        template: The text, or the name of a query in `builtin_audits.sql`.
+    """
+    return lambda items: _filled(_TEMPLATES.get(template, template), items, more)
 
 
 def _rows(test: str, **more: Build) -> Build:
@@ -111,6 +116,14 @@ def _partition(items: Items) -> str:
     return f"PARTITION BY {text} "
 
 
+def _also(items: Items) -> str:
+    return f" AND ({items['condition'][0]})" if "condition" in items else ""
+
+
+def _wanted(items: Items) -> str:
+    return "<=" if items["dependent"][0].upper() == "FALSE" else ">"
+
+
 def _unique_values(items: Items) -> str:
     names = {column: column.strip("`").replace("'", "\\'") for column in items["columns"]}
     parts = [
@@ -127,80 +140,17 @@ def _valid(pattern: str, value: str = "{column}") -> Build:
     return _rows(f"NOT ({value} RLIKE '{{pattern}}')", pattern=lambda _: text)
 
 
-_UNIQUE = _query(
-    "SELECT {columns}, COUNT(*) AS row_count FROM @this_model{where} "
-    "GROUP BY {columns} HAVING COUNT(*) > 1"
-)
-_NUMBER_OF_ROWS = _query(
-    "SELECT COUNT(*) AS row_count FROM @this_model{where} HAVING COUNT(*) <= {threshold}"
-)
-_AT_LEAST_ONE = _query(
-    "SELECT 1 AS failed FROM @this_model{where} HAVING COUNT({column}) = 0 AND COUNT(*) > 0"
-)
-_NOT_CONSTANT = _query(
-    "SELECT COUNT(DISTINCT {column}) AS distinct_values FROM @this_model{where} "
-    "HAVING COUNT(DISTINCT {column}) <= 1"
-)
-_NOT_NULL_PROPORTION = _query(
-    "SELECT COUNT({column}) AS not_null, COUNT(*) AS row_count FROM @this_model{where} "
-    "HAVING COUNT({column}) <= {threshold} * COUNT(*)"
-)
-_SEQUENTIAL = _query(
-    "SELECT * FROM (SELECT {column} AS audited_value, "
-    "LAG({column}) OVER (ORDER BY {column}) AS previous FROM @this_model{where}) AS steps "
-    "WHERE NOT (audited_value = previous + {interval})"
-)
-_EXCLUSIVE_RANGES = _query(
-    "SELECT * FROM (SELECT *, "
-    "COALESCE(lower_bound <= upper_bound, FALSE) AS lower_bound_lte_upper_bound, "
-    "COALESCE(upper_bound <= next_lower_bound, is_last_record, FALSE) "
-    "AS upper_bound_lte_next_lower_bound "
-    "FROM (SELECT {lower_bound_column} AS lower_bound, {upper_bound_column} AS upper_bound, "
-    "LEAD({lower_bound_column}) OVER ({partition}ORDER BY {lower_bound_column}, "
-    "{upper_bound_column}) AS next_lower_bound, "
-    "ROW_NUMBER() OVER ({partition}ORDER BY {lower_bound_column} DESC, {upper_bound_column} DESC) "
-    "= 1 AS is_last_record FROM @this_model{where}) AS ranges) AS compared "
-    "WHERE NOT (lower_bound_lte_upper_bound AND upper_bound_lte_next_lower_bound)",
-    partition=_partition,
-)
-"""Ranges that end before they begin, or after the next range begins; ends may touch."""
-_Z_SCORE = _query(
-    "SELECT *, ({column} - audited_mean) / NULLIF(audited_deviation, 0) AS z_score "
-    "FROM @this_model CROSS JOIN (SELECT AVG({column}) AS audited_mean, "
-    "STDDEV({column}) AS audited_deviation FROM @this_model{where}) AS stats "
-    "WHERE ABS(({column} - audited_mean) / NULLIF(audited_deviation, 0)) > {threshold}"
-)
-"""Values more than `threshold` standard deviations from the mean of the checked rows."""
-_SHARES = (
-    "(SELECT {0} AS value, COUNT(*) / SUM(COUNT(*)) OVER () AS {1} "
-    "FROM @this_model{{where}} GROUP BY {0})"
-)
-_KL_DIVERGENCE = _query(
-    "SELECT * FROM (SELECT SUM((p - q) * LN(p / q)) AS kl_divergence "
-    f"FROM {_SHARES.format('{source_column}', 'p')} AS a "
-    f"JOIN {_SHARES.format('{target_column}', 'q')} AS b "
-    "ON a.value = b.value) AS divergence WHERE kl_divergence > {threshold}"
-)
-"""Symmetric Kullback-Leibler divergence of two columns' values above a threshold.
-
-A value in only one of the columns adds nothing, as in SQLMesh's query. Engines refuse that query
-for columns of different names, so this query follows SQLMesh's documentation.
+_TEMPLATES = {
+    head.removeprefix("-- ").partition(":")[0]: " ".join(lines)
+    for head, *lines in (
+        block.split("\n")
+        for block in Path(__file__).with_suffix(".sql").read_text("utf-8").strip().split("\n\n")
+    )
+}
+"""Queries by audit. The query of `kl_divergence` follows SQLMesh's documentation, because engines
+refuse SQLMesh's own query for columns of different names; as there, a value in only one of the
+columns adds nothing.
 """
-_CHI_SQUARE = _query(
-    "SELECT * FROM (SELECT "
-    "(COUNT(DISTINCT value_a) - 1) * (COUNT(DISTINCT value_b) - 1) AS degrees_of_freedom, "
-    "SUM((observed - expected) * (observed - expected) / expected) AS chi_square "
-    "FROM (SELECT value_a, value_b, observed, "
-    "SUM(observed) OVER (PARTITION BY value_a) * SUM(observed) OVER (PARTITION BY value_b) "
-    "/ SUM(observed) OVER () AS expected "
-    "FROM (SELECT {column_a} AS value_a, {column_b} AS value_b, COUNT(*) AS observed "
-    "FROM @this_model WHERE {column_a} IS NOT NULL AND {column_b} IS NOT NULL{also} "
-    "GROUP BY {column_a}, {column_b}) AS cells) AS tested) AS figures "
-    "WHERE NOT (chi_square {wanted} {critical_value})",
-    also=lambda items: f" AND ({items['condition'][0]})" if "condition" in items else "",
-    wanted=lambda items: "<=" if items["dependent"][0].upper() == "FALSE" else ">",
-)
-"""Chi-square of two columns that contradicts the claimed dependence."""
 
 _METHODS = ", ".join(
     f"'{name}'"
@@ -216,14 +166,14 @@ BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
     "not_null": BuiltinAudit(("columns",), _any("{c} IS NULL")),
     "not_empty_string": BuiltinAudit(("column",), _any("{c} = ''", "column")),
     "unique_values": BuiltinAudit(("columns",), _unique_values),
-    "unique_combination_of_columns": BuiltinAudit(("columns",), _UNIQUE),
+    "unique_combination_of_columns": BuiltinAudit(("columns",), _query("unique_combination")),
     "accepted_values": BuiltinAudit(("column", "is_in"), _rows("{column} NOT IN ({is_in})")),
     "not_accepted_values": BuiltinAudit(("column", "is_in"), _rows("{column} IN ({is_in})")),
     "forall": BuiltinAudit(("criteria",), _any("NOT ({c})", "criteria")),
-    "number_of_rows": BuiltinAudit(("threshold",), _NUMBER_OF_ROWS),
-    "at_least_one": BuiltinAudit(("column",), _AT_LEAST_ONE),
-    "not_constant": BuiltinAudit(("column",), _NOT_CONSTANT),
-    "not_null_proportion": BuiltinAudit(("column", "threshold"), _NOT_NULL_PROPORTION),
+    "number_of_rows": BuiltinAudit(("threshold",), _query("number_of_rows")),
+    "at_least_one": BuiltinAudit(("column",), _query("at_least_one")),
+    "not_constant": BuiltinAudit(("column",), _query("not_constant")),
+    "not_null_proportion": BuiltinAudit(("column", "threshold"), _query("not_null_proportion")),
     "accepted_range": BuiltinAudit(
         ("column",), _rows("{outside}", outside=_outside("{column}")), _LIMITS
     ),
@@ -245,21 +195,21 @@ BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
     "valid_http_method": BuiltinAudit(("column",), _rows(f"{{column}} NOT IN ({_METHODS})")),
     "valid_url": BuiltinAudit(("column",), _valid(_URL)),
     "valid_uuid": BuiltinAudit(("column",), _valid(_UUID, "LOWER({column})")),
-    "sequential_values": BuiltinAudit(("column",), _SEQUENTIAL, {"interval": "1"}),
+    "sequential_values": BuiltinAudit(("column",), _query("sequential_values"), {"interval": "1"}),
     "mutually_exclusive_ranges": BuiltinAudit(
         ("lower_bound_column", "upper_bound_column"),
-        _EXCLUSIVE_RANGES,
+        _query("mutually_exclusive_ranges", partition=_partition),
         {"partition_clause": "FALSE"},
     ),
-    "z_score": BuiltinAudit(("column", "threshold"), _Z_SCORE),
+    "z_score": BuiltinAudit(("column", "threshold"), _query("z_score")),
     "kl_divergence": BuiltinAudit(
         ("source_column", "target_column", "threshold"),
-        _KL_DIVERGENCE,
+        _query("kl_divergence"),
         also={"column": "source_column"},
     ),
     "chi_square": BuiltinAudit(
         ("column_a", "column_b", "critical_value"),
-        _CHI_SQUARE,
+        _query("chi_square", also=_also, wanted=_wanted),
         {"dependent": "TRUE"},
         {"column": "column_a", "target_column": "column_b"},
     ),
