@@ -23,40 +23,7 @@ from vde_dagster.spark.session.settings import SessionSettings
 _PARTS = 3
 """Number of models of each form; Spark runs several in parallel, as in a user's project."""
 
-_MODELS = {
-    "raw": """MODEL (name raw.facts_{part}, kind FULL);
-SELECT x.id, x.day, x.name, x.price, x.many, array(x.name, 'a') AS tags
-FROM (VALUES {rows}) AS x(id, day, name, price, many)""",
-    "days": """MODEL (name mid.days_{part}, kind INCREMENTAL_BY_TIME_RANGE (time_column day),
-  start '2024-01-01', audits (not_null(columns := (id, day)), unique_values(columns := id)));
-WITH other AS (SELECT id, day, max(price) AS price FROM raw.facts_{other} GROUP BY id, day)
-SELECT x.id, x.day, x.name, x.many, coalesce(other.price, 0) + {part} AS price,
-  CASE WHEN x.price > other.price THEN 'up' ELSE 'down' END AS way, upper(x.name) AS shown
-FROM raw.facts_{part} AS x LEFT JOIN other ON x.id = other.id AND x.day = other.day
-WHERE x.price > -1 AND x.day BETWEEN @start_date AND @end_date""",
-    "keyed": """MODEL (name mid.keyed_{part}, kind INCREMENTAL_BY_UNIQUE_KEY (unique_key id),
-  start '2024-01-01');
-SELECT id, name, CAST(price * 1.5 AS DECIMAL(18, 2)) AS price, date_trunc('month', day) AS month,
-  current_timestamp() IS NULL AS never
-FROM raw.facts_{part} WHERE name LIKE 'n%'""",
-    "both": """MODEL (name mid.both_{part}, kind VIEW);
-SELECT id, day, name, price, many FROM mid.days_{part} WHERE many >= 0
-UNION ALL
-SELECT id, day, name, price, many FROM raw.facts_{other} WHERE many > {part}""",
-    "ranked": """MODEL (name out.ranked_{part}, kind FULL, audits (not_null(columns := (id))));
-SELECT id, day, name, price, many,
-  row_number() OVER (PARTITION BY day ORDER BY price, id) AS place,
-  sum(price) OVER (PARTITION BY day, name) AS of_name, concat(name, '_{part}') AS tag
-FROM mid.both_{part} WHERE exists(array(id, 1), one -> one > 0)""",
-    "sums": """MODEL (name out.sums_{part}, kind FULL);
-SELECT b.name, b.day, count(*) AS facts, count(DISTINCT b.id) AS ids, sum(b.price) AS price,
-  CAST(sum(b.many) AS INT) AS many, min(k.month) AS first, avg(b.price) AS mean
-FROM mid.both_{part} AS b JOIN mid.keyed_{part} AS k ON b.id = k.id
-GROUP BY b.name, b.day HAVING count(*) < 100""",
-    "shown": """MODEL (name out.shown_{part}, kind VIEW);
-SELECT s.*, r.place FROM out.sums_{part} AS s
-LEFT JOIN out.ranked_{part} AS r ON s.name = r.name AND s.day = r.day""",
-}
+_MODELS = Path(__file__).with_name("exercise_models")
 _QUESTION = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name ORDER BY name"
 
 
@@ -91,9 +58,10 @@ def _models() -> Iterator[tuple[str, str]]:
             f"({n}, DATE '2024-01-0{n % 3 + 1}', 'n{n % 4}', {n * 1.5 + part}D, {n})"
             for n in range(12)
         )
-        for name, text in _MODELS.items():
+        for file in _MODELS.glob("*.sql"):
             other = (part + 1) % _PARTS
-            yield f"{name}_{part}", text.format(part=part, other=other, rows=rows)
+            text = file.read_text("utf-8").format(part=part, other=other, rows=rows)
+            yield f"{file.stem}_{part}", text
 
 
 def _build(root: Path, master: str) -> None:

@@ -8,33 +8,13 @@ pages have their own.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _CLASS = "vde.LocalFiles"
-_SOURCE = """
-package vde;
-
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.attribute.PosixFilePermissions;
-import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.RawLocalFileSystem;
-import org.apache.hadoop.fs.permission.FsPermission;
-
-public class LocalFiles extends RawLocalFileSystem {
-  public void setPermission(Path path, FsPermission permission) throws IOException {
-    if (permission.toShort() > 0777) {
-      super.setPermission(path, permission);
-    } else {
-      Files.setPosixFilePermissions(
-        pathToFile(path).toPath(), PosixFilePermissions.fromString(permission.toString()));
-    }
-  }
-}
-"""
 
 
 def use_plain_files(context: SparkContext) -> None:
@@ -49,7 +29,7 @@ def use_plain_files(context: SparkContext) -> None:
     if conf.get("fs.file.impl") is not None:
         return
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE)
+    compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text("utf-8"))
     raw = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructor(None).newInstance(None)
     files = jvm.org.apache.hadoop.fs.LocalFileSystem(raw)
     here = jvm.java.net.URI("file:///")
