@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from vde_dagster.errors import Fix, Hint
+from vde_dagster.errors import Fix, Hint, UsageError
 
 
 def count(number: int, noun: str) -> str:
@@ -83,6 +83,19 @@ def suggest(name: str, known: Iterable[str], what: str = "known names", otherwis
     if match is not None or otherwise:
         return did_you_mean(name, match) if match is not None else otherwise
     return f"{what}: {', '.join(options)}" if options else f"there are no {what}"
+
+
+def find_column(model: object, column: str, columns: Iterable[str]) -> str:
+    """Return a column's name in the model's spelling.
+
+    Raises:
+        UsageError: The model has no column of that name.
+    """
+    known = {one.lower(): one for one in columns}
+    if column.lower() not in known:
+        hint = suggest(column, known.values(), "columns")
+        raise UsageError(f"{model} has no column '{column}'", hint=hint)
+    return known[column.lower()]
 
 
 def printable(text: str) -> str:

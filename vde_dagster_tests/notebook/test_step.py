@@ -128,7 +128,7 @@ FAILING = {
     ),
     "misses": (
         "workspace.read('marts.top', columns=['plase'])",
-        "does not have the column 'plase'",
+        "marts.top has no column 'plase'",
     ),
     "pins": ("workspace.read('marts.top', 'prod@1')", "prod@1 cannot be pinned in a step"),
     "plans": ("workspace.plan('dev')", "a step's workspace has no 'plan'"),

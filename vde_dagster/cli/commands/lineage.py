@@ -62,8 +62,8 @@ def lineage(
     --impact; vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against
     prod@41
     """
+    from vde_dagster.base.texts import find_column
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
-    from vde_dagster.planning.snapshots.snapshot import require_column
     from vde_dagster.project.selection import model_and_column, no_model
 
     # Report an unknown name before building the files' definitions.
@@ -77,7 +77,8 @@ def lineage(
     if shown is None:
         snapshots = workspace.snapshots()
     snapshot = snapshots[name]
-    column = None if column is None else require_column(snapshot, column)
+    if column is not None:
+        column = find_column(snapshot.name, column, [one.name for one in snapshot.columns])
     if impact and against is not None:
         raise UsageError("--impact and --against cannot be combined", hint="remove one of them")
     if impact:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
+from vde_dagster.base.texts import find_column
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.pinned_reads import not_pinned
 from vde_dagster.execution.published_version import (
@@ -212,10 +212,12 @@ class _Reading:
 
         opened = self.to_rows()
         found, once = opened.table, opened.once
-        selected = [self._known(column, once) for column in columns] or list(once)
+        selected = [find_column(self.name, column, once) for column in columns] or list(once)
         tests = [self._test(where, found.schema(), once)] if where is not None else []
         keys = [
-            SortKey(once[self._known(text.removeprefix("-"), once)], text.startswith("-"))
+            SortKey(
+                once[find_column(self.name, text.removeprefix("-"), once)], text.startswith("-")
+            )
             for text in order_by
         ]
         wanted = list(
@@ -248,13 +250,6 @@ class _Reading:
         once = {column: read[own] for column, own in physical.items()}
         found = self.handles.lakehouse.table_from_metadata(metadata, self.table.ref)
         return ShownRows(found, once, columns_of(metadata, None))
-
-    def _known(self, column: str, columns: Mapping[str, str]) -> str:
-        named = {one.lower(): one for one in columns}
-        if column.lower() not in named:
-            hint = suggest(column, columns, "columns")
-            raise UsageError(f"{self.name} has no column '{column}'", hint=hint)
-        return named[column.lower()]
 
     def _metadata(
         self, columns: list[tuple[str, str]], fields: Mapping[str, ShownFields]

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
-from vde_dagster.errors import UsageError
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.tables.nested_fields import Fields
 from vde_dagster.planning.tables.table import table_version
@@ -240,16 +238,3 @@ def column_types(snapshots: Mapping[ModelName, Snapshot]) -> dict[str, dict[str,
             is_partial = isinstance(kind, External) and kind.partial
             schema[str(name)] = types | ({OTHER_COLUMNS: "UNKNOWN"} if is_partial else {})
     return schema
-
-
-def require_column(snapshot: Snapshot, column: str) -> str:
-    """Return a column's name in the model's spelling.
-
-    Raises:
-        UsageError: The model has no column of that name.
-    """
-    known = {one.name.lower(): one.name for one in snapshot.columns}
-    if column.lower() not in known:
-        hint = suggest(column, list(known.values()), "columns")
-        raise UsageError(f"{snapshot.name} has no column '{column}'", hint=hint)
-    return known[column.lower()]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote, string_literal
-from vde_dagster.base.texts import suggest
+from vde_dagster.base.texts import find_column
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read(
     if where is not None:
         frame = frame.where(functions.expr(spark_condition(parse_filter(where))))
     keys = [key for text in order_by for key in _order(frame, name, text)]
-    shown = [_column(frame, name, column) for column in columns] or frame.columns
+    shown = [find_column(name, column, frame.columns) for column in columns] or frame.columns
     if keys:
         frame = frame.orderBy(*keys)
     if limit is not None:
@@ -66,19 +66,11 @@ def ask(context: ModelContext, sql: str, limit: int | None = None) -> pa.Table:
     return (frame if limit is None else frame.limit(limit)).toArrow()
 
 
-def _column(frame: DataFrame, model: ModelName, column: str) -> str:
-    named: dict[str, str] = {one.lower(): one for one in frame.columns}
-    if column.lower() not in named:
-        hint = suggest(column, frame.columns, "columns")
-        raise UsageError(f"{model} does not have the column '{column}'", hint=hint)
-    return named[column.lower()]
-
-
 def _order(frame: DataFrame, model: ModelName, text: str) -> list[Column]:
     """Return sort keys that put NaN and then NULL last, as for reads without Spark."""
     from pyspark.sql import functions
 
-    name = _column(frame, model, text.removeprefix("-"))
+    name = find_column(model, text.removeprefix("-"), frame.columns)
     column = functions.col(quote(name))
     by_value = column.desc_nulls_last() if text.startswith("-") else column.asc_nulls_last()
     if dict(frame.dtypes)[name] not in ("float", "double"):

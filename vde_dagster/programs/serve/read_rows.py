@@ -11,7 +11,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.texts import suggest
+from vde_dagster.base.texts import find_column
 from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.lakehouse.io.manifests import whole_avro
 from vde_dagster.lakehouse.maintenance.fsck_files import READ_BYTES, check_snapshot
@@ -101,8 +101,13 @@ def read_rows(
     io = served.workspace.lakehouse.files.file_io(metadata["location"])
     table = _table(metadata, whole_avro(io))
     tests = _tests(table, request)
-    columns = _columns(table, request.columns)
-    keys = [_sort_key(table, text) for text in request.sort]
+    known = [field.name for field in table.schema().fields]
+    asked = (find_column(request.model, name, known) for name in request.columns)
+    columns = list(dict.fromkeys(asked)) or known
+    keys = [
+        SortKey(find_column(request.model, text.removeprefix("-"), known), text.startswith("-"))
+        for text in request.sort
+    ]
     wanted = list(dict.fromkeys([*columns, *(key.column for key in keys)]))
     schema = narrowed(table.schema().as_arrow(), wanted)
     require_sortable(keys, schema)
@@ -154,22 +159,6 @@ def _tests(table: Table, request: RowRequest) -> list[RowTest]:
         asked = parse_filter(request.condition)
         tests.append(bind_filter(asked, table.schema(), "the filter"))
     return tests
-
-
-def _columns(table: Table, asked: Sequence[str]) -> list[str]:
-    names = table.schema().column_names
-    named = {field.name.lower(): field.name for field in table.schema().fields}
-    for name in asked:
-        if name.lower() not in named:
-            raise UsageError(
-                f"the column '{name}' does not exist", hint=suggest(name, names, "columns")
-            )
-    return list(dict.fromkeys(named[name.lower()] for name in asked)) or list(named.values())
-
-
-def _sort_key(table: Table, text: str) -> SortKey:
-    (column,) = _columns(table, [text.removeprefix("-")])
-    return SortKey(column, text.startswith("-"))
 
 
 def _cursor(
