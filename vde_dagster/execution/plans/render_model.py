@@ -82,10 +82,8 @@ class Models:
         if definition.query is None and not is_audit:
             raise _no_sql(definition)
         snapshot, resolver = self._planned(definition.name, environment)
-        (interval, now), catalog = (
-            self._times(snapshot, start, end),
-            self.handles.settings.catalog,
-        )
+        interval, now = self._times(snapshot, start, end)
+        catalog = self.handles.settings.catalog
         if is_audit:
             return ";\n".join(
                 render_audit(audit, snapshot, "", resolver, catalog, interval)
@@ -125,10 +123,8 @@ class Models:
                 f"{name} reads {parent}, whose current definition has no table yet",
                 hint=f"to compute it, run: vde apply {environment} --select {parent}",
             )
-        (interval, now), catalog = (
-            self._times(snapshot, start, end),
-            self.handles.settings.catalog,
-        )
+        interval, now = self._times(snapshot, start, end)
+        catalog = self.handles.settings.catalog
         if definition.query is not None:
             part = definition if query is None else replace(definition, query=query)
             sql = render_query(part, resolver, catalog, interval, now)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
+from vde_dagster.project.kinds.base import AddedColumn, Kind, Property, no_column
 from vde_dagster.sql.expressions import in_spark, read_expression
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def key_parts(value: Value) -> tuple[str, ...]:
             )
         parts.append(text)
     if not parts:
-        raise value.error(
-            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
-        )
+        raise no_column(value)
     return tuple(parts)
 
 
