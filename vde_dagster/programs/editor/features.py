@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
@@ -30,6 +30,7 @@ from vde_dagster.programs.editor.words.signatures import signature
 from vde_dagster.sql.edits import Edit
 
 T = TypeVar("T")
+Q = TypeVar("Q", bound="Callable[[Desk, str, int], Any]")
 
 _KINDS = {
     "model": lsp.CompletionItemKind.Class,
@@ -70,56 +71,50 @@ def add_features(server: VdeServer) -> None:
         except UsageError as error:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
-    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    async def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
-        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
-            symbols = desk.symbols()
-            return locations(server, symbols.reading, definitions(symbols, path, offset))
+    def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
+        """Register a question as the answer to a feature's requests; `none` is the empty one."""
 
-        return await at(params, ask, [])
+        def register(question: Q) -> Q:
+            @server.feature(feature, options)
+            async def answer(params: _Positioned) -> Any:
+                return await at(params, question, none)
 
-    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    async def all_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        def ask(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
-            symbols = desk.symbols()
-            return locations(server, symbols.reading, references(symbols, path, offset))
+            return question
 
-        return await at(params, ask, [])
+        return register
 
-    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
-    async def highlight(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
-        def ask(desk: Desk, path: str, offset: int) -> list[lsp.DocumentHighlight]:
-            symbols = desk.symbols()
-            here = [one for one in references(symbols, path, offset) if one.path == path]
-            codec = server.workspace.position_codec
-            lines = split_lines(symbols.reading.text(path))
-            return [lsp.DocumentHighlight(lines.range(s.start, s.end, codec)) for s in here]
+    @answers(lsp.TEXT_DOCUMENT_DEFINITION, none=[])
+    def definition(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+        symbols = desk.symbols()
+        return locations(server, symbols.reading, definitions(symbols, path, offset))
 
-        return await at(params, ask, [])
+    @answers(lsp.TEXT_DOCUMENT_REFERENCES, none=[])
+    def all_references(desk: Desk, path: str, offset: int) -> list[lsp.Location]:
+        symbols = desk.symbols()
+        return locations(server, symbols.reading, references(symbols, path, offset))
 
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    async def hover_at(params: lsp.HoverParams) -> lsp.Hover | None:
-        def ask(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
-            symbols = desk.symbols()
-            found = hover(symbols, path, offset)
-            if found is None:
-                return None
-            span, text = found
-            lines = split_lines(symbols.reading.text(path))
-            place = lines.range(span.start, span.end, server.workspace.position_codec)
-            return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), place)
+    @answers(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, none=[])
+    def highlight(desk: Desk, path: str, offset: int) -> list[lsp.DocumentHighlight]:
+        symbols = desk.symbols()
+        here = [one for one in references(symbols, path, offset) if one.path == path]
+        return [
+            lsp.DocumentHighlight(one.range) for one in locations(server, symbols.reading, here)
+        ]
 
-        return await at(params, ask, None)
+    @answers(lsp.TEXT_DOCUMENT_HOVER)
+    def hover_at(desk: Desk, path: str, offset: int) -> lsp.Hover | None:
+        symbols = desk.symbols()
+        found = hover(symbols, path, offset)
+        if found is None:
+            return None
+        (place,) = locations(server, symbols.reading, [found[0]])
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found[1]), place.range)
 
-    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    async def prepare(params: lsp.PrepareRenameParams) -> lsp.Range | None:
-        def ask(desk: Desk, path: str, offset: int) -> lsp.Range | None:
-            symbols = desk.symbols()
-            span = word_at(symbols, path, offset).span
-            lines = split_lines(symbols.reading.text(path))
-            return lines.range(span.start, span.end, server.workspace.position_codec)
-
-        return await at(params, ask, None)
+    @answers(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare(desk: Desk, path: str, offset: int) -> lsp.Range | None:
+        symbols = desk.symbols()
+        (place,) = locations(server, symbols.reading, [word_at(symbols, path, offset).span])
+        return place.range
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     async def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
@@ -135,31 +130,25 @@ def add_features(server: VdeServer) -> None:
 
         return await at(params, ask, None)
 
-    @server.feature(
-        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("])
+    @answers(
+        lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("]), []
     )
-    async def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        def ask(desk: Desk, path: str, offset: int) -> list[lsp.CompletionItem]:
-            reading = desk.glance()
-            found = completions(reading, path, offset)
-            item = partial(_item, reading, path, offset, server.workspace.position_codec)
-            return [item(number, one) for number, one in enumerate(found)]
+    def complete(desk: Desk, path: str, offset: int) -> list[lsp.CompletionItem]:
+        reading = desk.glance()
+        found = completions(reading, path, offset)
+        item = partial(_item, reading, path, offset, server.workspace.position_codec)
+        return [item(number, one) for number, one in enumerate(found)]
 
-        return await at(params, ask, [])
-
-    @server.feature(
+    @answers(
         lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","])
     )
-    async def call(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
-        def ask(desk: Desk, path: str, offset: int) -> lsp.SignatureHelp | None:
-            found = signature(desk.glance(), path, offset)
-            if found is None:
-                return None
-            parameters = [lsp.ParameterInformation(one) for one in found.parameters]
-            shown = lsp.SignatureInformation(found.label, found.told, parameters, found.active)
-            return lsp.SignatureHelp([shown], 0, found.active)
-
-        return await at(params, ask, None)
+    def call(desk: Desk, path: str, offset: int) -> lsp.SignatureHelp | None:
+        found = signature(desk.glance(), path, offset)
+        if found is None:
+            return None
+        parameters = [lsp.ParameterInformation(one) for one in found.parameters]
+        shown = lsp.SignatureInformation(found.label, found.told, parameters, found.active)
+        return lsp.SignatureHelp([shown], 0, found.active)
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION,
