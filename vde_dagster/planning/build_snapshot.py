@@ -25,6 +25,7 @@ from vde_dagster.planning.snapshots.snapshot import (
 )
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.python.literal_queries import literal_queries
 from vde_dagster.semantics.errors import SemanticError, mistake_offset
 from vde_dagster.semantics.versions.lineage import ColumnLineage
 from vde_dagster.semantics.versions.version import SemanticVersion, opaque_version
@@ -127,11 +128,8 @@ def _meaning(
     if own is not None:
         return own, _columns(model, own, {}), (), None
     if model.python is not None:
-        version = opaque_version(
-            _python_text(model.python), parent_versions, list(declared), "a Python model"
-        )
-        version = _with_types_in_place(version, parents, None, ())
-        return version, _columns(model, version, {}), _python_reads(parents), None
+        version, reads = _python_meaning(model, model.python, parents, functions)
+        return version, _columns(model, version, {}), reads, None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
     from vde_dagster.semantics.checks.other_dialects import Origin
@@ -276,12 +274,67 @@ def _columns(
     return tuple(out)
 
 
-def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
-    return tuple(
-        Read(str(name), column.name, None, "python")
-        for name, snapshot in parents.items()
-        for column in snapshot.columns
-    )
+def _python_meaning(
+    model: Model,
+    python: PythonSource,
+    parents: Mapping[ModelName, Snapshot],
+    functions: Sequence[str],
+) -> tuple[SemanticVersion, tuple[Read, ...]]:
+    """Return a Python model's version and reads: the results of its queries, or whole parents."""
+    columns = [column.name for column in model.columns]
+    text, why = _python_text(python), "a Python model"
+    read = _queries_read(model, python, parents, functions)
+    if read is None:
+        versions = {str(name): snapshot.version for name, snapshot in parents.items()}
+        version = opaque_version(text, versions, columns, why)
+        reads = [
+            Read(str(name), column.name, None, "python")
+            for name, snapshot in parents.items()
+            for column in snapshot.columns
+        ]
+        return _with_types_in_place(version, parents, None, ()), tuple(reads)
+    results, reads = read
+    order = [name for result in results.values() for name in (*result.columns, "|")]
+    version = opaque_version(digest("queries", text, *order), results, columns, why)
+    return version, tuple(reads)
+
+
+def _queries_read(
+    model: Model,
+    python: PythonSource,
+    parents: Mapping[ModelName, Snapshot],
+    functions: Sequence[str],
+) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
+    """Return the versions of the queries that a Python model runs, and the columns they read.
+
+    Returns:
+        None if the model may read more than these queries, or if one of them is not understood.
+    """
+    path, function, _ = python.place
+    queries = literal_queries(python.files[path], function)
+    if not parents or not queries or python.sqlmesh_dialect not in ("", "spark"):
+        return None
+    from vde_dagster.semantics.analysis import analyze
+    from vde_dagster.semantics.session import read_session
+
+    schema, session = column_types(parents), read_session(model.session, model.pre_statements)
+    versions = {str(name): snapshot.version for name, snapshot in parents.items()}
+    results, reads = dict[str, SemanticVersion](), dict[Read, None]()
+    for number, query in enumerate(queries):
+        try:
+            analysis = analyze(
+                query, schema, parents=versions, functions=tuple(functions), session=session
+            )
+        except SemanticError:
+            return None  # It may read a view that the code itself makes.
+        own = _reads(analysis.lineage)
+        result = _with_types_in_place(analysis.version, parents, query, own)
+        if result.opaque is not None or not analysis.complete:
+            return None
+        results[f"query {number}"] = result
+        reads.update(dict.fromkeys(Read(one.parent, one.column, None, "python") for one in own))
+    named = {one.parent for one in reads}
+    return (results, list(reads)) if named == set(versions) else None
 
 
 _WHEN = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
-CANONICALISER_VERSION = 16
+CANONICALISER_VERSION = 17
 """Raised when equal definitions get other hashes or lineage, so that stored ones are renewed."""
 
 OTHER_COLUMNS = "*"
