@@ -27,8 +27,8 @@ class Step:
     """The changes from one published version to another, which are delivered in batches.
 
     Args:
-        since: The version that the outside has; 0 if it is unknown or has another form of the rows.
-            Then all rows are sent, and compared there if possible.
+        since: The version that the outside system has; 0 if it is unknown, or if the rows there
+            have another form. Then all rows are sent, and compared there if possible.
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows to write outside, by key if there is one, and keys of rows to remove.
+    """Rows to write to the outside system, by key if there is one, and keys of rows to remove.
 
     Args:
         number: Unique number in the step: `12`, and `12.1` and `12.2` for its halves.
@@ -72,7 +72,7 @@ class Batch:
         )
 
     class Refused(ExecutionError):
-        """The outside never accepts the batch."""
+        """The outside system will never accept the batch."""
 
 
 class Delivery(Protocol):
@@ -87,7 +87,8 @@ class Delivery(Protocol):
         """Prepare for the batches of a step."""
 
     def send(self, batch: Batch) -> int:
-        """Write a batch outside. A repeated call changes nothing more, unless the mode is `append`.
+        """Write a batch to the outside system. A repeated call changes nothing more, unless the
+        mode is `append`.
 
         Returns:
             The number of its rows that were not there already, as far as it is known.
@@ -110,7 +111,7 @@ class Sink(Protocol):
 
     @property
     def place(self) -> str:
-        """Its address, without secrets; rows at another address are other rows."""
+        """Return the system's address, without secrets; a new address is synced from the start."""
 
     def open(
         self, workspace: Workspace, sync: str, *, dry: bool = False

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def collection_paused() -> Iterator[None]:
     """Pause the collector while the block creates objects that are kept.
 
-    The collector would visit all of them again and again: half of the time that 5,000 models take.
+    The collector would visit all of them again and again: half of the time to load 5,000 models.
     """
     if not gc.isenabled():
         yield

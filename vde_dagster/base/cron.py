@@ -67,7 +67,7 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
-    """Cached, because a plan needs every model's tick at one instant, and croniter is slow."""
+    """Return the latest tick, from a cache: a plan needs every model's tick at one instant."""
     from croniter import croniter  # Not every command needs ticks.
 
     tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)

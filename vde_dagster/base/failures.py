@@ -46,7 +46,9 @@ def project_file(frame_name: str) -> str | None:
 
 
 def where_raised(error: BaseException, path: Path) -> SourceLocation:
-    """Return the line of the project that was running when an error was raised, or a file."""
+    """Return the line of the project's code that raised an error; by default a file without a
+    line.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         found = project_file(frame.filename)
         if found is not None:
@@ -99,7 +101,7 @@ class Problem:
         return str(self.error())
 
     def error(self) -> ProjectError:
-        """Return the error of a certain mistake."""
+        """Return the problem as an error that can be raised."""
         hint = Hint(self.hint, *self.fixes) if self.hint else None
         return ProjectError(self.message, hint=hint, location=self.location)
 

@@ -46,7 +46,9 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cached `as_seen`, checks and snapshots by key; parsed on access."""
+    """Cached results by key: snapshot, hash for children (`as_seen`) and problems; parsed on
+    access.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")

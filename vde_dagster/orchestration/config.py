@@ -108,7 +108,7 @@ class PlanConfig(_PlanForm):
         return PlanOptions.read(typed, datetime.now(timezone.utc), _spelled)
 
     def _values(self) -> dict[str, Any]:
-        """Return the values by option, also of rare options outside of `advanced`."""
+        """Return the values by option; rare options may also be outside of the group `advanced`."""
         values = {name: getattr(self, name) for name in _COMMON}
         values |= {name: getattr(self.advanced, name) for name in _RARE}
         fields = type(self).model_fields

@@ -113,7 +113,8 @@ def run_command(arguments: Sequence[str]) -> int:
 def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
     """Return the list of the assets that an op job materializes, for the assets' pages.
 
-    Dagster has it for jobs that run in other systems: the job's steps are not the assets' steps.
+    Dagster provides such a list for jobs whose steps run in other systems, not as the assets' own
+    steps.
     """
     from dagster._core.definitions.assets.job.asset_layer import AssetLayer
 

@@ -13,7 +13,8 @@ The table leaves out types that differ with ANSI mode, and assumes TIMESTAMP_LTZ
 ``spark.sql.timestampType``.
 
 ``--refusals`` writes `function_refusals.txt`: patterns of arguments that Spark refuses in both
-modes. A place is a letter that no other argument saves, and all other places are ``?``.
+modes. In such a pattern a letter is an argument type that Spark refuses whatever the other
+arguments are; all other places are ``?``.
 
 >>> find_result("date_add", "iz", unit="hour"), find_result("date_add", "ai")
 ('TIMESTAMP', 'DATE')
@@ -165,7 +166,7 @@ def find_result(
         name: The function's canonical name (`spark_functions.ALIASES`).
         letters: The arguments without the unit, as returned by `written_letters`.
         count: The number of arguments, including the unit, if the letters are unknown.
-        unit: The canonical unit that the first argument is.
+        unit: The canonical unit, if the first argument is a unit.
     """
     if count is None:
         count = len(letters or "") + (unit is not None)
@@ -210,7 +211,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether these letters match; behind `MANY` all match the last place."""
+        """Return whether these letters match; from `MANY` on, all match the last place."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

@@ -1,4 +1,4 @@
-"""The entry point of locality: the tables' rows that affect a query's rows of one key."""
+"""Entry point of locality: columns that determine which key of a query a table's row affects."""
 
 from __future__ import annotations
 

@@ -215,7 +215,8 @@ class SparkEngine:
         """Commit a fill's branch to the task's base, which has no other writers.
 
         Returns:
-            None if a file that the fill replaced is gone, or it deleted rows of other files.
+            None if a file that the fill replaced is gone, or if the fill deleted rows in other
+                files.
 
         Raises:
             ExecutionError: The plan was canceled, or the commit failed.

@@ -73,7 +73,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
 
 
 def _around(tokens: list[Token], at: int) -> tuple[int, int]:
-    """Take in the brackets, NOT, alias and sort order of a word."""
+    """Extend a word's range to its brackets, NOT, alias and sort order."""
     low = high = at
     while True:
         before, behind = _word(tokens, low - 1), _word(tokens, high + 1)

@@ -53,7 +53,9 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Rename columns, given in lower case, in a text."""
+        """Return the expression with renamed columns; `columns` has their old names in lower
+        case.
+        """
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -62,7 +64,9 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Rename the columns of several tables, given in lower case, in a text."""
+        """Return the expression with renamed columns of several tables; old names are in lower
+        case.
+        """
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

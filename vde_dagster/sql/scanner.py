@@ -86,7 +86,7 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset just behind its last character."""
+        """Offset after its last character."""
         return self.start + len(self.text)
 
     @staticmethod

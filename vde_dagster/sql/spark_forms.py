@@ -129,7 +129,7 @@ def _is_call_without_query(tokens: list[Token], opening: int, order: int) -> boo
 
 
 def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`* EXCLUDE (a)` is `* EXCEPT (a)`."""
+    """Write `* EXCLUDE (a)` as `* EXCEPT (a)`."""
     token = tokens[index]
     if _word(tokens, index) != "EXCLUDE" or _word(tokens, index - 1) != "*":
         return
@@ -140,7 +140,7 @@ def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`f(a IGNORE NULLS)` is `f(a) IGNORE NULLS`."""
+    """Write `f(a IGNORE NULLS)` as `f(a) IGNORE NULLS`."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words[0] in ("IGNORE", "RESPECT") and words[1:] == ("NULLS", ")"):
         before, bracket = tokens[index - 1], tokens[index + 2]
@@ -149,7 +149,7 @@ def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _type(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`a::text` and `CAST(a AS VARCHAR)` have another name for STRING."""
+    """Write types by their names in Spark, as in `a::text` and `CAST(a AS VARCHAR)`."""
     token = tokens[index]
     meant = _TYPES.get(_word(tokens, index))
     before, behind = _word(tokens, index - 1), _word(tokens, index + 1)
@@ -188,7 +188,7 @@ def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`FETCH FIRST 5 ROWS ONLY` is `LIMIT 5`."""
+    """Write `FETCH FIRST 5 ROWS ONLY` as `LIMIT 5`."""
     if _word(tokens, index) == "FETCH" and _word(tokens, index + 1) in ("FIRST", "NEXT"):
         is_number = index + 2 < len(tokens) and tokens[index + 2].kind == "number"
         count = tokens[index + 2].text if is_number else "1"
@@ -207,7 +207,7 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`SELECT a, FROM t` has a comma too many; a column may be called `from`."""
+    """Remove a trailing comma, as in `SELECT a, FROM t`; a column may be called `from`."""
     if _word(tokens, index) != ",":
         return
     word, behind = _word(tokens, index + 1), _word(tokens, index + 2)
@@ -217,7 +217,7 @@ def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`a = ANY (SELECT …)` is `a IN (SELECT …)`, and `a <> ALL (…)` is `a NOT IN (…)`."""
+    """Write `a = ANY (SELECT …)` as `a IN (SELECT …)`, and `a <> ALL (…)` as `a NOT IN (…)`."""
     word = _word(tokens, index)
     is_query = _word(tokens, index + 1) == "(" and _word(tokens, index + 2) in ("SELECT", "WITH")
     if word not in ("ANY", "SOME", "ALL") or not is_query:
@@ -241,7 +241,7 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """`SELECT DISTINCT ON (k) …` keeps the first row of each key, in the order of ORDER BY."""
+    """Write `DISTINCT ON (k)`, which keeps the first row of each key by ORDER BY, as QUALIFY."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
         return

@@ -89,7 +89,7 @@ def _cached(tokens: list[Token], words: list[str]) -> TemporaryView | None:
 
 
 def _behind_as(tokens: list[Token], words: list[str], at: int) -> int | None:
-    """Return the start of the query behind the first `AS` outside brackets."""
+    """Return the start of the query after the first `AS` outside brackets."""
     depth = 0
     for index in range(at, len(tokens) - 1):
         depth += (words[index] in OPENING) - (words[index] in CLOSING)

@@ -22,7 +22,7 @@ JINJA_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class JinjaBlock:
-    """A stretch of Jinja.
+    """A block or a comment of Jinja.
 
     Args:
         kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.

@@ -3,7 +3,7 @@
 The mark runs in one transaction over every environment, every version kept for a rollback, every
 lease and every plan that may still be applied. Unreachable tables get a tombstone first: from then
 on no plan can reuse them and no publication can show them. They are deleted only after a grace
-time, when all processes that had read of them before have ended.
+time, when all processes that had found them before have ended.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ def kept_versions(
 def _changes(conn: Connection) -> dict[str, list[int]]:
     """Return the versions that changed an environment's entries, in ascending order.
 
-    An entry begins or ends with them, and with no other.
+    Entries begin and end with exactly these versions.
     """
     entry = schema.entries.c
     query = union(

@@ -118,14 +118,14 @@ class StateStore:
 
     @cached_property
     def mirror(self) -> MirrorStore:
-        """Reads and writes the journal."""
+        """Reads and writes the journal of mirrored views."""
         from vde_dagster.state.environments.mirror import MirrorStore
 
         return MirrorStore(self.database, self.leases)
 
     @cached_property
     def outbox(self) -> Outbox:
-        """Reads and numbers records."""
+        """Reads and numbers the outbox's records."""
         from vde_dagster.state.db.outbox import Outbox
 
         return Outbox(self.database)
@@ -241,7 +241,8 @@ class ProjectStore:
         return None if row is None or row.warehouse is None else normal_location(row.warehouse)
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the owner, if the store was opened for it, its warehouse and a folder with models.
+        """Return the owner, after checking that this project and its warehouse are the recorded
+        ones.
 
         Raises:
             UsageError: The store was opened for another project or warehouse.

@@ -195,7 +195,9 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the version that the plan starts from now; runs do not outdate a plan."""
+        """Return the version to apply the plan to; runs since its creation do not outdate the
+        plan.
+        """
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:

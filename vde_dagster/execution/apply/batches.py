@@ -255,9 +255,9 @@ def _memory(text: str) -> int | None:
 def newest_fills(
     handles: Handles, table_id: str, wanted: IntervalSet
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
-    """Yield, for each filled instant in some ranges, its newest fill.
+    """Yield the newest fills of some ranges.
 
-    Each fill comes with those ranges, and its share in them.
+    Each fill comes with the ranges that it is the newest for, and their share of the fill's range.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -45,7 +45,7 @@ class Auditor:
 
     @property
     def handles(self) -> Handles:
-        """Workspace of the plan's project."""
+        """Handles of the plan's project."""
         return self.tasks.handles
 
     def audit(
@@ -302,7 +302,7 @@ class RangeFiller:
         return Skipping(self.auditor.tasks)
 
     def _show(self) -> None:
-        """Show other models the rows that wait for the publication."""
+        """Let other models of the plan read the rows that wait for the publication."""
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 

@@ -87,7 +87,9 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return a table's last fill, and the facts of a skipped slot, or None."""
+        """Return the last fill and the facts of a skipped slot if a table has no new input, else
+        None.
+        """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None

@@ -186,7 +186,7 @@ class VersionsOfViews:
         return last if last >= point.first else None
 
     def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Read a model's content in the versions, oldest first; the last one must be known."""
+        """Read a model's content in the latest readable versions; return it oldest first."""
         found: list[Shown] = []
         for point in reversed(points):
             one = self._read(name, point)

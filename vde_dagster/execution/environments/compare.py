@@ -30,7 +30,7 @@ class Difference:
 
     Args:
         category: Effect on its data, or None.
-        new: Its snapshot in the one environment, or None; `old` in the other.
+        new: Its snapshot in the first environment or version, or None; `old` is the second's.
     """
 
     name: ModelName
@@ -72,8 +72,8 @@ class DataDifference:
     """Model whose rows differ or may differ between two versions; unknown numbers are None.
 
     Args:
-        before: Rows in the other version.
-        after: Rows in the version.
+        before: Rows in the old version.
+        after: Rows in the new version.
         added: Rows written by commits in between, in one table.
         removed: Rows deleted or rewritten by commits in between.
     """

@@ -94,7 +94,7 @@ def going_back(handles: Handles, current: Environment, old: Environment) -> Goin
 
 
 class _Looking:
-    """State of an old version's tables, now and then."""
+    """State of an old version's tables, at the time of that version and today."""
 
     def __init__(self, handles: Handles, current: Environment, old: Environment) -> None:
         self.handles, self.store, self.old = handles, handles.store, old
@@ -354,7 +354,7 @@ def reverted(
 def _filled_since(
     store: StateStore, old: Environment, name: ModelName, table_id: str
 ) -> IntervalSet:
-    """Return the ranges of a table filled since a model was published otherwise."""
+    """Return the ranges of a table filled since the environment's entry for a model changed."""
     changed = store.versions.first_change(old.name, old.version, name)
     if changed is None:
         return IntervalSet()

@@ -170,7 +170,7 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
 
 
 def _ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, Tick]]:
-    """Return the latest tick of each model that has any, by table."""
+    """Return, by table, the latest tick of each model with automatic restatements."""
     found: dict[str, tuple[ModelName, Tick]] = {}
     for model in plan.models:
         if model.table is None or model.snapshot_id is None or model.table.id in found:

@@ -327,7 +327,7 @@ def _definition(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
 
 
 def _runs(snapshot: Snapshot) -> list[str]:
-    """Return the executed texts of a definition, which its file's text may not contain."""
+    """Return all texts that a definition executes; its file may not contain all of them."""
     model = snapshot.model
     code = [] if model.python is None else [text for _, text in sorted(model.python.files.items())]
     query = [] if model.query is None else [model.query]

@@ -43,7 +43,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
-    """Check that a file's bytes are those that `write_plan` writes for its content.
+    """Check that a file's bytes are those that `file_bytes` writes for its content.
 
     Raises:
         UsageError: The bytes differ; the message names the first line.

@@ -40,7 +40,7 @@ class ShownRows:
 
     Args:
         table: The state as a separate table, with the model's columns.
-        once: For each column, the column with its values in the table.
+        once: For each column of the model, the column of the table with its values.
         types: Spark SQL types of the table's columns.
     """
 

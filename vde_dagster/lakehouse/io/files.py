@@ -373,7 +373,7 @@ def normalized_location(location: str) -> str:
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return a defect of metadata that some readers would only report as an error of their own.
+    """Return a defect of metadata that some readers would report only by an unclear error, or None.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.
@@ -399,7 +399,7 @@ def _flaw(metadata: Any) -> str | None:
 
 
 def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the primitive types of columns (these have names), and of nested types."""
+    """Yield the primitive types of named fields, including those inside nested types."""
     left = [kind for _, kind in map(itemgetter("name", "type"), fields)]
     while left:
         kind = left.pop()

@@ -169,7 +169,7 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Begin to drop a table, unless it is in use again; from now on it cannot be shown."""
+    """Begin to drop a table, unless it is in use again; no publication can show it from now on."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

@@ -179,7 +179,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Return the first damaged file of some tables and views, whose read has failed."""
+    """Return the first damaged file of tables and views, after a read of them has failed."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)

@@ -1,6 +1,6 @@
 """Changes of tables, as updates of the REST catalog protocol; pure.
 
-A change is made from a table's metadata and is a row of updates, each as the protocol's
+A change is derived from a table's metadata. It is a list of updates, each as the protocol's
 `TableUpdate` defines it. A catalog that writes metadata itself receives them with `requirements`,
 which describe their base; for others `apply_updates` makes the table's next metadata.
 
@@ -181,7 +181,7 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Return a nested type with the fields that another type has more, in new last places."""
+    """Return a nested type followed, in its structs, by the fields that only another type has."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":

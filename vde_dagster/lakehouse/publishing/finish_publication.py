@@ -8,8 +8,8 @@ files are removed.
 Each step locks the publication's row and does nothing once another process has finished it: a
 process that stalls and resumes later moves no pointer that others have moved since.
 
-Readers see all of the publication's tables and views or none of them; the state's own transaction
-decided that shortly before.
+If the catalog can change many pointers atomically, readers see all of the publication's tables and
+views or none of them. Otherwise tables move one by one, then views.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _state(task: FileScanTask) -> FileState:
 class _Planner(ManifestGroupPlanner):
     """Finds files without evaluating the rest of the condition for each file.
 
-    PyIceberg's evaluation would compare NULLs of partitions.
+    PyIceberg would evaluate it on partition values, and fail on NULL.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:

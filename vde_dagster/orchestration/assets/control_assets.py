@@ -69,7 +69,9 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset of stored plans; its description lists errors in files of unknown models."""
+    """Return the asset of stored plans; its description lists errors in files without a known
+    model.
+    """
     text = "\n\n".join(
         [
             waiting_plans(catalog),

@@ -100,7 +100,8 @@ class Launcher:
 
         Args:
             typed: Name in the form's config, which anyone can type.
-            plan: Plan to apply; if a sensor launched the run, its author counts as the launcher.
+            plan: Plan to apply; if a sensor launched the run, the plan's author counts as the
+                launcher.
         """
         if any(tag in tags for tag in _AUTOMATION):
             proposal = plan.proposal if plan is not None and SENSOR_NAME_TAG in tags else None
@@ -163,7 +164,9 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write what Dagster does not have yet as a part of this step; yield its single events."""
+        """Write projected changes that Dagster lacks, as part of this step; yield those that are
+        one event.
+        """
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):

@@ -141,7 +141,7 @@ class AuditEvents:
             yield self._observation(audited)
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions with rows that failed blocking audits, and so the plan."""
+        """Yield the partitions with rows that failed a blocking audit, which made the plan fail."""
         for audited in self._failed(plan):
             model = audited.snapshot.model
             blocking = {audit.label for audit in model.audits if audit.blocking}
@@ -193,7 +193,9 @@ class AuditEvents:
         return False
 
     def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield the checks of a version if it decides their status, otherwise an observation."""
+        """Yield a version's results: as checks if it determines the checks' status, else as an
+        observation.
+        """
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
@@ -461,7 +463,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
 
 
 def _difference(found: ToldDifference) -> str:
-    """Format missing and unexpected rows in one table; the first column names the kind."""
+    """Format missing and unexpected rows in one table, marked as such in its first column."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

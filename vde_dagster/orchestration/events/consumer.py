@@ -61,7 +61,7 @@ class OutboxCursor:
     Args:
         number: Last record that was forwarded or left to a run.
         runs: Runs that were still working, with the number before the first of their records.
-        compared: Last finished step of a comparison of everything that is not complete yet.
+        compared: Last finished step of an incomplete comparison of everything; empty without one.
     """
 
     store: str

@@ -54,7 +54,9 @@ class EndedRuns:
         return [run_id for run_id in self._ended if run_id not in self._examined][:MOST_RUNS]
 
     def examine(self, translator: VdeTranslator, log: Log) -> None:
-        """Write the published models' status of the checks that the next runs did not evaluate."""
+        """Restore the published models' check status for checks that unexamined runs did not
+        evaluate.
+        """
         runs = self.unexamined
         checks = abandoned_checks(self.instance, runs)
         if checks:
@@ -65,7 +67,9 @@ class EndedRuns:
 
 
 def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> set[dg.AssetCheckKey]:
-    """Return the checks that an ended run was the last to plan, and did not evaluate."""
+    """Return the checks that these runs planned, did not evaluate, and that no later run
+    planned.
+    """
     found: set[dg.AssetCheckKey] = set()
     for run_id in run_ids:
         planned = {

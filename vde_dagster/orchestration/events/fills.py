@@ -106,8 +106,8 @@ def fill_events(
 
     Args:
         holds: Returns the intervals that the table holds after the fill.
-        newest: Whether the plan filled nothing later: then the event of the newest partition shows
-            rows of that partition.
+        newest: Whether this is the table's last fill in the plan. If so, the event of the newest
+            partition shows rows of that partition.
         only: Partitions to yield; all by default.
         facts: Additional metadata, by name without the prefix.
     """

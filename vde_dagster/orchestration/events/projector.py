@@ -99,8 +99,9 @@ class Projector:
         """Yield the events of a group of records, see `projection_groups`.
 
         Args:
-            is_own: Whether a run of the instance wrote it: that run shows the failure itself, and a
-                fill from a partition's page shows no plan.
+            is_own: Whether a run of this Dagster instance wrote the records. Such a run shows its
+                failure itself, and a fill that was started from a partition's page has no plan
+                page.
         """
         record = group[0]
         subject = record.subject
@@ -127,7 +128,9 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Note the event log's newest record before a model of a plan that does not wait runs."""
+        """Remember the event log's newest record before a model runs whose events are not
+        deferred.
+        """
         plan = self.plan(plan_id)
         if plan is not None and not self._waits(plan):
             self._pointer(plan, table_id)
@@ -144,7 +147,7 @@ class Projector:
         return self._pointers[plan.id, table_id]
 
     def _waits(self, plan: Plan) -> bool:
-        """Check whether the events of a plan's fills wait for its end."""
+        """Check whether the events of a plan's fills are deferred until the plan ends."""
         if plan.id not in self._waiting:
             shown = {
                 table
@@ -155,7 +158,9 @@ class Projector:
         return self._waiting[plan.id]
 
     def _is_shown(self, plan: Plan) -> bool:
-        """Check whether a plan has a page; plans of fills on demand are not for approval."""
+        """Check whether a plan has a page; a fill on demand needs no approval, so its plan has
+        none.
+        """
         names = self.context.names
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
 
@@ -173,7 +178,9 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
-        """Yield the events of fills, at the plan's end if the plan waits."""
+        """Yield the events of fills; if they are deferred, yield them all when the plan has
+        ended.
+        """
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=filled)
         elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:

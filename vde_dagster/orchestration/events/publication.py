@@ -63,7 +63,8 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Confirm a version for the parents that its environment now combines with it.
+    """Yield new events of filled partitions whose environment now has other versions of their
+    parents.
 
     The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
     events of the new parents do not count as changes.
@@ -99,7 +100,9 @@ def confirmed_events(
 def environment_event(
     context: ProjectionContext, environment: Environment
 ) -> dg.AssetMaterialization:
-    """Return the event of an environment's version: its views, their versions, and since when."""
+    """Return the event of an environment's version: its views, their versions, and their start
+    times.
+    """
     store, name, version = context.store, environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
     production = environment if name == PRODUCTION else store.environments.get(PRODUCTION)
@@ -128,7 +131,9 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether this environment is the first with a version, and so decides its parents."""
+    """Check whether this is the first environment with a version: its parents are recorded from
+    there.
+    """
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

@@ -35,7 +35,9 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step inside the port: Dagster stores an event before it takes the next."""
+    """Yield events to a step as named side effects: Dagster stores an event before it takes the
+    next.
+    """
     for event in events:
         with effects.at("dagster.event"):
             yield event
@@ -116,7 +118,7 @@ class Reporter:
 
     @property
     def effects(self) -> Effects:
-        """Port that every write passes."""
+        """Side effects by name, through which every write goes."""
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:

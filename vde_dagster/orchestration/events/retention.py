@@ -23,7 +23,7 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete runs that ended some days ago, and write the facts that pages show again.
+    """Delete runs that ended some days ago, and write new events with the facts that pages show.
 
     Args:
         days: By default the project's setting; without it, all runs are kept.
@@ -49,7 +49,9 @@ def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bo
 
 
 def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
-    """Delete the partitions of published plans that lost their page: they would look unapproved."""
+    """Delete the partitions of published plans whose page was deleted: they would look
+    unapproved.
+    """
     names, instance = context.names, context.instance
     known = instance.get_dynamic_partitions(str(names.plans.name))
     shown = instance.get_materialized_partitions(names.apply_key)

@@ -193,7 +193,7 @@ def sync(
 
     Args:
         wipe: Whether to wipe assets in Dagster with partitions that no table holds.
-        seconds: Time after which to stop, at the latest when one step is finished.
+        seconds: Time after which to stop; the current step may be left unfinished.
         after: Last finished step of an earlier call that stopped, see `SyncReport.compared`.
     """
     until = time.monotonic() + seconds
@@ -285,7 +285,7 @@ def _unit_tests(context: ProjectionContext) -> Iterator[Projected]:
 
 
 def version_events(context: ProjectionContext, name: str, number: int) -> Iterator[Projected]:
-    """Yield a version of an environment, unless a running run is publishing it."""
+    """Yield the events of a version of an environment, unless a run is publishing it now."""
     yield NewPartition(context.names.environments, name)
     environment = context.store.versions.at(name, number)
     busy = busy_plans(context.instance, context.store)

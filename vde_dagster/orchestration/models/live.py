@@ -56,7 +56,7 @@ class LiveVersion:
         parents: Version of each parent that the first reader combines it with, by name, and of each
             table behind a view.
         building: Environments whose approved plans will publish it.
-        behind: Tables that it reads through views there.
+        behind: Tables that it reads through views in the first reader's environment.
     """
 
     key: str

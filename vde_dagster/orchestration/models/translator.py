@@ -496,7 +496,9 @@ class VdeTranslator:
 
 
 def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
-    """Return the rows of the lineage's table, which has also reads that decide the rows."""
+    """Return the rows of the lineage table, including columns that only determine which rows
+    exist.
+    """
     return [
         {
             "column": read.output or "*rows*",

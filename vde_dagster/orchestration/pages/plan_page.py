@@ -207,7 +207,9 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until no plan is being applied, because its JVM needs the memory; False on timeout."""
+    """Wait until no plan is being applied: an apply's JVM needs the memory. Return False on
+    timeout.
+    """
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:

@@ -258,7 +258,9 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models with different rows; tables in their current state have the same."""
+        """Yield the models with different rows; a table in its current state has the same rows
+        everywhere.
+        """
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):

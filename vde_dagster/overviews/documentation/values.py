@@ -347,7 +347,7 @@ class EnvironmentDifference:
     """Differences of one environment or version from another.
 
     Args:
-        new: Name of the one (`dev`, `prod@41`), and `old` of the other.
+        new: Name of the first environment or version (`dev`, `prod@41`); `old` names the other one.
         tables: Models of equal definition with another table, or another state of the same table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """

@@ -122,7 +122,7 @@ MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The step of a change.
+    """A step of changes, from one version to the next.
 
     Args:
         ordinal: Counts the steps from 0.
@@ -136,7 +136,7 @@ class Step:
     publication_id: str | None
 
     def marks(self, change: str) -> str:
-        """Write the columns in front, from an expression of the kind of change."""
+        """Write the leading columns, which describe a change, given the SQL for its kind."""
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,

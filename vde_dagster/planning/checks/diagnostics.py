@@ -153,7 +153,7 @@ def without_property(model: Model, name: str, text: str) -> Hint:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the texts behind a statement's first word in a SQL model's file, with their places."""
+    """Yield the texts after a statement's first word in a SQL model's file, with their places."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -274,7 +274,7 @@ def _source(model: Model) -> SourceText:
 
 
 def _body(model: Model) -> list[Token]:
-    """Return the tokens behind a model's header, up to the next block of its file."""
+    """Return the tokens after a model's header, up to the next block of its file."""
     header = _header(model.source, model.location.line or 1)
     try:
         tokens = list(scan(_source(model), header[-1].end if header else 0))

@@ -74,7 +74,7 @@ class ViewNames:
                 )
 
     def same_as(self, other: ViewNames) -> bool:
-        """Return whether both give the same view names, and make the same models tables."""
+        """Return whether both give the same view names, and show the same models as tables."""
         if self.environment == PRODUCTION:
             return other.environment == PRODUCTION and self.are_tables == other.are_tables
         return self.environment == other.environment and self.suffix == other.suffix

@@ -51,13 +51,14 @@ class WarehouseState:
         tables: By id, tables referenced by these two versions, and all tables that have the fill
             version of one of the project's snapshots.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
-        left_out: Entries of `base` whose stored definitions cannot be read; it lacks them.
+        left_out: Entries whose stored definitions cannot be read; `base` does not have them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Models whose damaged stored definitions are written again.
         pinned: The table that a model had under the physical version that it names, where
             production shows another one.
         previews: Previews, by environments, of models that can change in place.
-        audited: The ends of what the environment's standalone audits have looked at (UTC).
+        audited: For each standalone audit of the environment, the end (UTC) of the range that it
+            has audited.
     """
 
     target: Environment | None = None
@@ -151,7 +152,7 @@ Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, S
 def rehash(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash environments' definitions again that another canonicalizer has hashed.
+    """Hash definitions of environments again if another canonicalizer hashed them.
 
     Returns:
         The state in today's hashes (its snapshots under their stored ids), and the tables whose

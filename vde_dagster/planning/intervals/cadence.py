@@ -19,7 +19,7 @@ _NOTHING = IntervalSet()
 
 
 class IntervalUnit(Enum):
-    """The step that a model's intervals are cut to."""
+    """Unit of time that a model's intervals consist of."""
 
     FIVE_MINUTE = 300
     QUARTER_HOUR = 900
@@ -36,7 +36,7 @@ class IntervalUnit(Enum):
 
     @property
     def text(self) -> str:
-        """The unit for people."""
+        """The unit's name for messages."""
         return self.name.lower().replace("_", " ")
 
     def floor(self, instant: datetime) -> datetime:

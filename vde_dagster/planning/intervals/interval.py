@@ -43,7 +43,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The interval as text for people; its end is inclusive."""
+        """The interval as text for messages; its end is inclusive."""
         return range_text(self.start, self.end)
 
     @classmethod
@@ -90,7 +90,7 @@ class IntervalSet:
 
     @property
     def text(self) -> str:
-        """The ranges for people."""
+        """The ranges as text for messages."""
         return ", ".join(interval.text for interval in self.ranges)
 
     def __bool__(self) -> bool:

@@ -10,7 +10,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class CustomMeaning(IncrementalMeaning):
-    """Rows that the function may have made from all columns of all rows."""
+    """Rules of CUSTOM: the function may compute each row from all columns of all input rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the function's code, its properties, and every column in order."""

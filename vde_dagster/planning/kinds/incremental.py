@@ -61,7 +61,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return tuple(key for key in version.unique_keys if time in key)
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
-        """Return the interval's rows."""
+        """Return a query of the interval's rows alone."""
         assert isinstance(kind, IncrementalByTimeRange)
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format, True)
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"

@@ -173,7 +173,9 @@ class _Assignment:
         return new_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return the mixed table that an environment shows for this very snapshot."""
+        """Return the table of several definitions that an environment shows for exactly this
+        snapshot.
+        """
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:

@@ -332,7 +332,7 @@ class _Planner:
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Return whether the layout of the environment's own table differs from the model's.
 
-        The table has the layout of the published model, or else of its creator.
+        The table has the layout of the published model, or else of the snapshot that created it.
         """
         if table.id in self.protected or not table.created or table.preview is not None:
             return False

@@ -54,7 +54,7 @@ def render_query(
 
     Args:
         interval: The half-open UTC range of the time variables, if there is one.
-        execution_time: The instant of `@execution_ts` and its like (UTC).
+        execution_time: The instant (UTC) for `@execution_ts` and similar variables.
     """
     assert model.query is not None
     sql = model.query
@@ -246,7 +246,7 @@ def _is_version(tokens: list[Token]) -> bool:
 
 
 def _end_of_version(tokens: list[Token]) -> int:
-    """Return the offset behind `VERSION AS OF 3` or `TIMESTAMP AS OF f(x)`."""
+    """Return the offset after `VERSION AS OF 3` or `TIMESTAMP AS OF f(x)`."""
     index = next(i for i, token in enumerate(tokens) if token.text.upper().split()[-1:] == ["OF"])
     index += 1
     if tokens[index].text.isidentifier() and index + 1 < len(tokens):
@@ -259,7 +259,7 @@ def _end_of_version(tokens: list[Token]) -> int:
 
 
 def _end_of_sample(tokens: list[Token]) -> int:
-    """Return the offset behind `TABLESAMPLE (10 PERCENT) REPEATABLE (1)`."""
+    """Return the offset after `TABLESAMPLE (10 PERCENT) REPEATABLE (1)`."""
     behind = _closing(tokens, 1)
     rest = _from(tokens, behind)
     return _closing(rest, 1) if rest and rest[0].text.upper() == "REPEATABLE" else behind
@@ -286,7 +286,7 @@ def render_statements(
     Args:
         this_model: The quoted name for `@this_model`.
         interval: The half-open UTC range that the time variables describe.
-        execution_time: The instant of `@execution_ts` and its like (UTC).
+        execution_time: The instant (UTC) for `@execution_ts` and similar variables.
     """
     if not statements:
         return ()

@@ -1,7 +1,7 @@
 """Views over the tables of one environment's catalog, and queries that only select columns.
 
-Iceberg's schemas have each column once. A model's table that has one twice, under two names, is a
-view over a table that has it once.
+An Iceberg schema contains each column once. A model that shows one column of its table under two
+names is served as a view over a table that contains the column once.
 """
 
 from __future__ import annotations

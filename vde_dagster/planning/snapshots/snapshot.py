@@ -106,7 +106,7 @@ class Snapshot:
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
-        forward: The table of production's that it extends, where its table is such a mixture.
+        forward: The production table that it extends, if its table has rows of several definitions.
     """
 
     id: str

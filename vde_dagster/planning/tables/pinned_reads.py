@@ -130,7 +130,7 @@ class CommitRange:
 
     @property
     def clause(self) -> str:
-        """The clause behind the table's name in Spark SQL.
+        """The clause after the table's name in Spark SQL.
 
         Iceberg reads the rows that were added between two snapshots by options of the read
         (https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read).

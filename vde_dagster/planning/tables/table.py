@@ -223,10 +223,11 @@ ColumnChanges = tuple[ColumnChange, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The change in place of a table that production shows.
+    """A change, in place, of a table that production shows.
 
     Args:
-        deploys: Whether the table itself changes; otherwise a branch shows the change.
+        deploys: Whether production's table itself changes; otherwise the change is previewed on a
+            branch.
         effective_from: Start (UTC) of the rows that the deployment computes again, or None.
     """
 

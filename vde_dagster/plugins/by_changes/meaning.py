@@ -8,7 +8,9 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """The query's rows, however they are computed, so a FULL model can continue with this kind."""
+    """Rules of INCREMENTAL_BY_CHANGES: rows are exactly the query's, as for FULL, however
+    computed.
+    """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the query's version, after checking that its columns include the key."""

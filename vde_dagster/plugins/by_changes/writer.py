@@ -22,7 +22,9 @@ class ByChangesWriter(WholeTable):
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Delete by delete files: keys may be in any file, which would otherwise be rewritten."""
+        """Write delete files (merge on read): keys may be in any file, which would otherwise be
+        rewritten.
+        """
         return Layout(properties={"write.delete.mode": "merge-on-read"})
 
     def digests_table(self, write: Write) -> bool:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """The rules of one commit, for plans of another commit.
+    """The rules of a base commit, which plans of a pull request's commit must also meet.
 
     Args:
         workspace: The project with the settings and files of the commit, over the same state; None
             for the first commit of a repository.
-        commit: Empty without a commit.
+        commit: The base commit; empty without one.
     """
 
     workspace: Workspace | None
@@ -44,7 +44,7 @@ class BaseBranch:
 
         Args:
             workspace: The project as it is checked out.
-            known: The objections by its rules.
+            known: The objections by the checked-out project's rules.
         """
         if self.workspace is None or plan.is_empty:
             return [*known]

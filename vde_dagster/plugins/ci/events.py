@@ -27,7 +27,8 @@ class Event:
         commit: The commit of the event; empty if only the forge has it.
         why: The event in a few words, for messages.
         fork: The repository of the code, if it is not the job's own.
-        labels: Labels of the pull request; only those from the event itself, if code may follow.
+        labels: Labels of the pull request. Labels of an event that new commits may follow are left
+            out.
     """
 
     action: Action

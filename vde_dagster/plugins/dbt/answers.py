@@ -41,7 +41,7 @@ def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> s
 
 
 class Answers:
-    """Answers an opened project's queries about production's tables and sources.
+    """Answers dbt's queries about the tables that production shows, and about sources.
 
     Args:
         sources: Names of the dbt project's sources.
@@ -121,7 +121,7 @@ def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON; a value of another type comes with its type's name."""
+    """Return a value as JSON; a value of a type that JSON lacks is written with its type's name."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

@@ -63,7 +63,7 @@ class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TestMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The generic test of a test, with its arguments."""
+    """The generic test that a test uses, with its arguments."""
 
     name: str
     kwargs: dict[str, Any] = {}

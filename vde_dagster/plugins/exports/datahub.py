@@ -1,7 +1,7 @@
 """The content of an environment as a file of DataHub's metadata change proposals (MCPs).
 
-Plain JSON in the form that `datahub ingest` reads from a file: each is one aspect of one entity.
-Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
+Plain JSON in the form that `datahub ingest` reads from a file: each proposal is one aspect of one
+entity. Source: https://docs.datahub.com/docs/metadata-modeling/metadata-model
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class SemanticLayer:
         return sql
 
     def _order(self, saved: str) -> list[str]:
-        """Return the dimensions of a saved query, as the order of a query without its own order."""
+        """Return the dimensions to order a saved query by; none if the query has its own order."""
         asked = self.saved[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []

@@ -1,4 +1,4 @@
-"""Syncs as assets of Dagster, behind their models."""
+"""Syncs as assets of Dagster, downstream of their models."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator

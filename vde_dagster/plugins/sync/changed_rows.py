@@ -1,7 +1,7 @@
 """Differences of a model's rows between two versions of an environment, without a JVM.
 
-A data file of both versions, with the same deleted rows, has no changes: PyIceberg reads only other
-files. Views without a table are compared by Spark, see `vde changes`.
+A data file that both versions have, with the same deleted rows, contains no changes, so PyIceberg
+reads only the other files. Views without a table are compared by Spark, see `vde changes`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Open the changes from the outside's version to a version, for reading in the block.
+    """Open the changes from the outside system's version to a version, for reading in the block.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data

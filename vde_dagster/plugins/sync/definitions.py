@@ -42,7 +42,7 @@ class SyncDefinition:
 
     Args:
         key: The columns that identify a row; none for `append`.
-        mode: `mirror` makes the outside equal to the view, `upsert` deletes nothing, and
+        mode: `mirror` makes the outside system equal to the view, `upsert` deletes nothing, and
             `append` only adds rows.
         batch: Maximum number of rows per batch.
         to: The sink's options by environment; nothing is sent from others.

@@ -71,7 +71,7 @@ letters = Table(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """Position of a sync: the version that the outside has.
+    """Position of a sync: the version that the outside system has.
 
     Args:
         version: The version of the environment; 0 before the first run.
@@ -134,7 +134,7 @@ class Ledger:
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")
 
     def done(self, cursor: SyncCursor) -> None:
-        """Record that the outside has a version."""
+        """Record that the outside system has a version."""
         names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
         self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
 

@@ -34,11 +34,11 @@ class Synced:
     """Result of a run, or of a dry run.
 
     Args:
-        since: The version that the outside had; 0 if all rows were sent.
+        since: The version that the outside system had; 0 if all rows were sent.
         why: The reason for sending all rows, if rows were sent before.
         sent: Number of rows that were written or removed, or would be by a dry run.
-        unchanged: Number of compared rows that are equal outside.
-        refused: Number of rows that the outside refused; they are stored, to be replayed.
+        unchanged: Number of compared rows that are equal in the outside system.
+        refused: Number of rows that the outside system refused; they are stored, to be replayed.
         sample: Some changes, for a dry run.
     """
 
@@ -143,7 +143,7 @@ class Syncs:
                 return replace(done, since=found.since, why=found.why)
 
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
-        """Make the outside equal to the environment's view.
+        """Make the outside system equal to the environment's view.
 
         An interrupted step is finished first: a row that changed in the interrupted version and
         changed back later is not among the changes to the current version.

@@ -54,7 +54,7 @@ def _spelling(
 
 
 def _tracked(given: Given) -> Given:
-    """Add an appearance's time and source to its key."""
+    """Add the columns of the load date and the record source to the key, for record tracking."""
     return {**given, "key": tuple(dict.fromkeys((*given["key"], given["time"], given["source"])))}
 
 

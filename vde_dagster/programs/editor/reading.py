@@ -73,7 +73,7 @@ class Mention(NamedTuple):
 class Reading:
     """A project at one moment, including unsaved texts.
 
-    If a text cannot be read while it is typed, the models of its last readable text count.
+    If a text cannot be read while it is typed, the models of its last readable text are used.
 
     Args:
         project: Has the models of the readable files.

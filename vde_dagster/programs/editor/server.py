@@ -192,7 +192,7 @@ class VdeServer(LanguageServer):
     # -- answers ---------------------------------------------------------------------------
 
     def place(self, reading: Reading, location: SourceLocation) -> lsp.Location:
-        """Convert a message's place to the client's location."""
+        """Convert the location of a diagnostic to the client's form."""
         path = location.path.as_posix()
         lines = split_lines(reading.text(path))
         stretch = lines.range(*lines.token(location), self.workspace.position_codec)

@@ -187,7 +187,7 @@ def module_text(notebook: Notebook, *, has_rows: bool) -> str:
 
 
 class _Inner(ast.NodeTransformer):
-    """Rewrites statements that are only allowed at a module's top level as equivalents."""
+    """Replaces statements that Python allows only at a module's top level by equivalents."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
         if node.module == "__future__":

@@ -109,7 +109,7 @@ def _password(text: str) -> str:
 
 
 def _require_own_name(request: Request) -> None:
-    """Refuse requests that a page of another site made a browser on this machine send."""
+    """Refuse requests that a page of another site sends through a browser on this machine."""
     # The header as it was sent: a framework may read invalid names as this server's.
     sent = request.headers.get("host", "")
     try:

@@ -167,7 +167,7 @@ _Found = TypeVar("_Found")
 
 
 class Places:
-    """Runs work in a limited number of threads, the places.
+    """Runs work in a limited number of threads, here called places.
 
     Waiting requests queue by client, and the queues take turns: a client with many requests delays
     only itself.

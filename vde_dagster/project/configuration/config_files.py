@@ -54,7 +54,7 @@ def load_dotenv(root: Path) -> None:
 
 
 def variables_that_set() -> list[str]:
-    """Return the names of the environment variables that set keys."""
+    """Return the names of the environment variables that set keys of SQLMesh's configuration."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
 
 

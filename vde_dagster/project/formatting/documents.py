@@ -57,7 +57,7 @@ class Remark:
     """A comment.
 
     Args:
-        behind: Whether it follows something in its line.
+        behind: Whether it follows other text in its line.
     """
 
     text: str

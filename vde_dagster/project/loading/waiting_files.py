@@ -58,14 +58,14 @@ class WaitingFiles:
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Add the files that determine the columns that a file needed."""
+        """Record, for a file, the files that determine the columns that it needed."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Read files that do not require columns without columns; return their paths."""
+        """Read, without columns, the files that can do without them; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

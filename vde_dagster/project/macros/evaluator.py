@@ -161,7 +161,9 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default, which is None: see `checked`."""
+        """Return a variable of the settings, or the default; see `checked` for None, the usual
+        default.
+        """
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)

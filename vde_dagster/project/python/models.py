@@ -295,7 +295,8 @@ def _tables_read(
     """Find the tables that a model's function and its helpers name.
 
     Args:
-        told: Whether the model also declares its dependencies, so that unknown names are allowed.
+        declared: Whether the model also declares its dependencies, so that unknown names are
+            allowed.
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _calls(code):

@@ -225,7 +225,9 @@ def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
 
 
 class _Watched:
-    """Raises `TooSlow` in a thread by another one after some seconds, and again every second."""
+    """Raises `TooSlow` in a thread, from another thread, after some seconds and then every
+    second.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

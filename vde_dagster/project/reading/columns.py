@@ -3,8 +3,8 @@
 Only names, and declared types: Spark alone infers an expression's type reliably.
 
 Spark does not support these query forms, so they are rewritten with column names, if the project's
-files determine them. Otherwise the first two are refused, and an alias in WHERE is left to Spark,
-which prefers a column of that name.
+files determine them. Otherwise `* REPLACE` and `UNION BY NAME` are refused, and an alias in WHERE
+is left to Spark, which prefers a column of that name.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Terms:
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
-        """TRUE or FALSE."""
+        """Create TRUE or FALSE."""
         return self.make("bool", value)
 
     def number(self, value: int | str) -> Node:
@@ -162,7 +162,9 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def arithmetic(self, op: str, left: Node, right: Node) -> Node:
-        """``add``, ``sub`` or ``mul``: INT literals are folded where the result is an INT."""
+        """Create a sum, difference or product; INT literals are folded where the result is an
+        INT.
+        """
         a, b = integer(left), integer(right)
         if a is not None and b is not None:
             value = a + b if op == "add" else a - b if op == "sub" else a * b

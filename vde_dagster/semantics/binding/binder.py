@@ -99,7 +99,9 @@ class Binder:
         return self.give_up(f"{name} is not understood", *self.bind_children(e, scope))
 
     def _negated(self, e: exp.Expr, scope: Scope) -> Node:
-        """NOT LIKE and similar predicates; with ANY and ALL, the NOT applies to each pattern."""
+        """Bind NOT LIKE and similar predicates; with ANY and ALL, the NOT applies to each
+        pattern.
+        """
         e.set("negate", None)
         try:
             node = self.bind(e, scope)

@@ -226,7 +226,7 @@ def _word(e: exp.Expr) -> str | None:
 
 
 def _typed_literal(binder: Binder, name: str, text: str) -> Node:
-    """`DATE '2024-01-01'`, `INTERVAL 1 DAY`, `X'1F'`: a type and a text."""
+    """Bind a literal of a type and a text: `DATE '2024-01-01'`, `INTERVAL 1 DAY`, `X'1F'`."""
     if name == "date" and is_plain_date(text):
         target = data_type("DATE")
         assert target is not None
@@ -322,7 +322,7 @@ def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
+    """Bind FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
     inner = binder.bind(e.this, scope)
     if inner.tag not in AGGREGATES:
         return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
@@ -396,7 +396,7 @@ def call(terms: Terms, name: str, *arguments: Any) -> Node:
 
 
 def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """CASE and IF: conditions and values in turn; a missing ELSE is NULL."""
+    """Create a CASE or IF from conditions and values in turn; a missing ELSE is NULL."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)
@@ -481,7 +481,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
-    """Bind a window function without FILTER and the treatment of NULLs."""
+    """Return a window function without FILTER and the treatment of NULLs."""
     while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         e = e.this
     return e
@@ -507,7 +507,7 @@ def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
 def _inherit(
     binder: Binder, e: exp.Window, scope: Scope
 ) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None] | None:
-    """PARTITION BY, ORDER BY and frame, including parts inherited from a named window."""
+    """Return PARTITION BY, ORDER BY and the frame, with parts inherited from a named window."""
     partition = list(e.args.get("partition_by") or [])
     order_by = e.args.get("order")
     order = list(order_by.expressions) if order_by is not None else []

@@ -141,7 +141,7 @@ def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
 
 
 def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """DISTINCT and ORDER BY within an aggregate function's parentheses."""
+    """Bind DISTINCT and ORDER BY within an aggregate function's parentheses."""
     if not (scope.in_aggregate or scope.in_window):
         return binder.give_up(f"{e.__class__.__name__} outside an aggregate function")
     if any(map(is_star, e.expressions)):
@@ -159,7 +159,7 @@ def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
 
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
-    """IN of a query, or of values."""
+    """Bind IN with a query, or with values."""
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
         return binder.give_up("IN over an array", *binder.bind_children(e, scope))
     this = binder.bind(e.this, scope)

@@ -318,7 +318,7 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
 
 
 def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, list[Node]]:
-    """DISTINCT groups by all output columns."""
+    """Apply DISTINCT, which groups by all output columns."""
     terms = binder.terms
     columns = list(dict.fromkeys(o.node for o in rel.outputs))
     keys = terms.unordered("keys", columns)
@@ -381,7 +381,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
 
 
 def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
-    """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
+    """Apply ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
     if not any(e.args.get(key) for key in _TRIMS):
         return rel
     entry = NamedSource(

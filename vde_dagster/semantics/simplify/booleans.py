@@ -2,8 +2,8 @@
 
 NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0. Three-valued logic
 is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too. NULL is as good as
-FALSE in WHERE, ON, HAVING, FILTER and behind WHEN. (Spark: `BooleanSimplification`, but for what
-holds of two values only, `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
+FALSE in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, except its rules
+that hold only without NULL; `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """Decide a comparison, or reduce it to the values inside its operands."""
+    """Simplify a comparison: compute its result if it is known, split rows, remove needless
+    casts.
+    """
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
@@ -184,7 +186,7 @@ def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
 
 
 def among(node: Node, facts: Facts) -> Node:
-    """IN of values as equivalent comparisons, where these do not convert types differently."""
+    """Write IN of values as equivalent comparisons, unless these convert types in another way."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):
@@ -358,7 +360,7 @@ def _listed(node: Node, facts: Facts) -> Node | None:
 
 
 def _without_contradiction(node: Node, facts: Facts) -> Node:
-    """`p AND NOT p` is never true, and in `p AND (NOT p OR q)` only q decides."""
+    """Simplify contradictions: `p AND NOT p` is never true, `p AND (NOT p OR q)` is `p AND q`."""
     terms = facts.terms
     given = set(node.parts)
     turned = {terms.negate(p) for p in node.parts}

@@ -129,7 +129,9 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Return whether a condition is true, which is never NULL."""
+    """Return an expression that is TRUE where a condition is true, and FALSE elsewhere, never
+    NULL.
+    """
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
@@ -240,7 +242,9 @@ _PADDING = ("lpad", "rpad")
 
 
 def without_defaults(node: Node, facts: Facts) -> Node:
-    """``round(x, 0)`` as ``round(x)``; of texts ``lpad(s, 3, ' ')`` as ``lpad(s, 3)``."""
+    """Drop default arguments: ``round(x, 0)`` is ``round(x)``; for texts, ``lpad(s, 3, ' ')``
+    likewise.
+    """
     name, *arguments = node.parts
     found = DEFAULTS.get(name)
     if name in _PADDING and len(arguments) == 3 and facts.type(arguments[0]) == TEXT:

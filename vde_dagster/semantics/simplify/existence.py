@@ -225,7 +225,7 @@ def _with_exists(node: Node, beside: list[Node], terms: Terms) -> Node:
 
 
 def _as_exists(this: Node, rel: Rel, terms: Terms) -> Node | None:
-    """EXISTS for IN, or None where comparing might convert a side in another way than IN does."""
+    """Return an EXISTS for IN, or None if its comparison might convert a side in another way."""
     members = _members(this)
     if len(members) != len(rel.outputs):
         return None

@@ -170,7 +170,9 @@ def merge_limits(parts: Parts) -> None:
 
 
 def ask_without_limits(parts: Parts) -> None:
-    """EXISTS of the first rows is EXISTS of all. (Spark: `EliminateLimits`, for EXISTS.)"""
+    """Remove limits below EXISTS, which do not affect it. (Spark: `EliminateLimits`, for
+    EXISTS.)
+    """
     for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
         only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
         while (

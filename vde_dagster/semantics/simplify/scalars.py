@@ -117,7 +117,7 @@ _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
 def match(node: Node, facts: Facts) -> Node:
-    """LIKE by a function where its pattern has `%` at its ends only."""
+    """Write LIKE as a function of texts if its pattern has `%` only at its ends."""
     _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
     if pattern is None or this is None:
         return node
@@ -253,7 +253,7 @@ _COUNTS = WHOLE[:-1]
 
 
 def days_added(node: Node, facts: Facts) -> Node:
-    """``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
+    """Write ``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
     terms = facts.terms
     if node.tag == "call":
         days = integer(node.parts[2]) if len(node.parts) == 3 else None
@@ -286,7 +286,7 @@ def _days(node: Node, facts: Facts) -> Node | None:
 
 
 def field_taken(node: Node, facts: Facts) -> Node:
-    """``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
+    """Write ``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
     if len(node.parts) != 3 or node.parts[1].tag != "unit":
         return node
     field, of = node.parts[1].parts[0], node.parts[2]

@@ -87,7 +87,9 @@ def _counted(condition: Node, facts: Facts) -> Node:
 
 
 def _count(argument: Node, body: Node, facts: Facts) -> Node:
-    """COUNT of an expression: counts all rows, rows that meet a condition, or no rows."""
+    """Simplify COUNT of an expression: it counts all rows, rows that meet a condition, or no
+    rows.
+    """
     if argument.tag == "Distinct":
         return body
     if is_null(argument):

@@ -399,9 +399,10 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Closed:
-    """A hashed group: its row digest and the frame for expressions over it.
+    """Result of hashing a group: the digest of its rows, and the frame for hashing expressions over
+    it.
 
-    `sole` is the only source, if the group has exactly its rows.
+    `sole` is the group's only source, if the group has exactly the rows of that source.
     """
 
     rows: bytes

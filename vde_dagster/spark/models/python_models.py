@@ -189,7 +189,7 @@ class SqlmeshModelContext(ModelContext):
 
     @property
     def default_catalog(self) -> None:
-        """None: names of the project's own tables have no catalog."""
+        """Return None: names of the project's own tables have no catalog."""
         return None
 
     def table(self, name: str) -> str:

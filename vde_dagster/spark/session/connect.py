@@ -146,7 +146,7 @@ def _channel(settings: SessionSettings) -> Any:
 
 
 def use_catalog(session: SparkSession, settings: SessionSettings) -> None:
-    """Load the catalog in a session, to prove that the server can."""
+    """Load the catalog in a session, to prove that the server can load it."""
     from pyspark.errors import PySparkException
 
     where = without_parameters(settings.master)

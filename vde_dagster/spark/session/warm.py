@@ -102,7 +102,7 @@ class WarmEngine:
         return False
 
     def refuse_users(self, folder: Path) -> None:
-        """Refuse further processes."""
+        """Accept no further clients: the record no longer names this engine."""
         if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ class WarmEngine:
         return False
 
     def forget(self, folder: Path) -> None:
-        """Remove its own files after its end."""
+        """Remove the engine's files after the engine has ended."""
         for file in (_record_path(folder, self.pid), _holders(folder, self.pid)):
             file.unlink(missing_ok=True)
 

@@ -81,7 +81,7 @@ class Write:
     def compared_fields(self) -> dict[str, ShownFields]:
         """Return the fields that the definition fills, by physical column.
 
-        Columns whose table has exactly these fields are left out.
+        Columns that have exactly these fields in the table are left out.
         """
         added = {column.name: column.fields for column in self.task.table.columns}
         given = (
@@ -241,7 +241,7 @@ class Strategy(ABC):
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether a fill of a part may write rows that leave the table unchanged.
+        """Return whether a partial fill may write rows that are equal to the rows that it replaces.
 
         If so, a small table is read completely for its digest.
         """

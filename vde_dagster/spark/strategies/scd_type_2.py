@@ -183,7 +183,7 @@ class Versions:
         return f"GREATEST({self._since()}, COALESCE({earlier}))"
 
     def _since(self) -> str:
-        """Return since when a row is valid: by its column, or since now."""
+        """Return the start of a row's validity: from its column, or the current instant."""
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(SEEN) if self.kind.compared is None else self._now
@@ -194,7 +194,7 @@ class Versions:
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
     def _changed(self) -> str:
-        """Return whether a key's row differs from its current version."""
+        """Return the condition that a key's row differs from its current version."""
         if self.kind.compared is None:
             return _newer(self._updated("r"), self._updated("l"))
         pairs = (
@@ -253,7 +253,7 @@ class Versions:
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
 
     def _updated(self, side: str) -> str:
-        """Return since when a row is valid, by its column."""
+        """Return the start of a row's validity, from its column."""
         assert self.kind.updated_at_name is not None
         return f"CAST({side}.{quote(self._physical(self.kind.updated_at_name))} AS {self._type})"
 
@@ -348,7 +348,7 @@ class DbtVersions(Versions):
         )
 
     def _is_record(self, side: str) -> str:
-        """Return whether a row is the record of a deletion, not a version."""
+        """Return the condition that a row is the record of a deletion, not a version."""
         if not self.kind.deleted_name:
             return "false"
         return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
@@ -378,5 +378,5 @@ class DbtVersions(Versions):
 
 
 def _newer(one: str, other: str) -> str:
-    """Return whether an instant is later than another; NULL is the earliest."""
+    """Return the condition that an instant is later than another; NULL is the earliest."""
     return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"

@@ -185,7 +185,7 @@ def _cases(code: bytes) -> list[tuple[int, int]]:
 EPSILON, RANGE, RULE, PREDICATE, ATOM, ACTION, SET, NOT_SET, WILDCARD, PRECEDENCE = range(1, 11)
 """Kinds of edges."""
 END = -1
-"""The number that stands behind the last token or character."""
+"""The number that follows the last token or character."""
 _VERSION = 4
 _BLOCK_STARTS = (3, 4, 5)
 _RULE_STOP, _LOOP_END = 7, 12
@@ -211,7 +211,9 @@ class Edge(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A grammar's states: their edges, rules' starts and ends, and tokens of a lexer's rules."""
+    """A grammar's states: their edges, the start and end states of rules, and a lexer's tokens by
+    rule.
+    """
 
     edges: list[list[Edge]]
     stops: set[int]

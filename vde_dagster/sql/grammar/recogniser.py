@@ -19,7 +19,7 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Barred(NamedTuple):
-    """Tokens that a rule is barred from."""
+    """Tokens that a rule must not accept."""
 
     tokens: Collection[int]
     rules: Collection[int]
@@ -193,7 +193,9 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Return the states that follow by a token; rules of a single token are taken at once."""
+        """Return the states that a token leads to; a rule of this single token is passed at
+        once.
+        """
         bit = 1 << token
         targets = {target for mask, target in state.symbols if mask & bit}
         called = []

@@ -275,7 +275,7 @@ class Calls:
         if name in _QUANTIFIERS and self._in[index - 1].token_type in (T.LIKE, T.ILIKE):
             end = self._end_of_bracket(index + 1) + 1
             if end < len(self._in) and self._in[end].token_type in OPERATORS:
-                self.doubt = "an operator behind LIKE ANY"
+                self.doubt = "an operator after LIKE ANY"
         # `WINDOW w AS (…)` has a name between the word and the bracket.
         known = name in self._known or kind == T.WINDOW or name.lower() in WITH_UNIT
         if not known or (index and self._is_no_call(index, name)):

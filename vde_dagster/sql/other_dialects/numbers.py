@@ -148,7 +148,7 @@ def tried_number(node: exp.TryCast, dialect: str) -> Made:
 
 
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
-    """Fill a shifted number with zeros, as BigQuery does.
+    """Write a right shift that fills with zeros, as BigQuery's does.
 
     Raises:
         Unwritable: The number of bits may be more than a number has.

@@ -213,7 +213,7 @@ def split_text(node: exp.Split, dialect: str) -> Made:
 
 
 def length_without_blanks(node: exp.Length, dialect: str) -> Made:
-    """Leave out the blanks at the end of a text, as SQL Server's LEN does; count MySQL's bytes."""
+    """Leave out trailing blanks, as SQL Server's LEN does; count bytes, as MySQL's LENGTH does."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):

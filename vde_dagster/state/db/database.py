@@ -5,12 +5,13 @@ never has to give up half way because it read before it wrote. `synchronous=FULL
 acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last commits.
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
-picture that never fails). The server ends a transaction whose client sends nothing for a while (a
-stopped machine, a lost network), so that no client blocks the others for longer than that.
+snapshot, without serialization failures). The server ends a transaction whose client sends nothing
+for a while (a stopped machine, a lost network), so that no client blocks the others for longer than
+that.
 
 A transaction is all or nothing, so its commit is the side effect that matters. The connection
-carries the transaction's name (`TRANSACTION`), so that tests can intercept single statements too:
-code runs between statements, and code can be wrong.
+carries the transaction's name (`TRANSACTION`), so that tests can also intercept single statements,
+because the code between two statements may fail.
 """
 
 from __future__ import annotations

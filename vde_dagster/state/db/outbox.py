@@ -103,7 +103,7 @@ class OutboxRange:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """Reads and numbers records."""
+    """Reads and numbers the outbox's records."""
 
     database: Database
 
@@ -128,7 +128,9 @@ class Outbox:
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records of one origin; unnumbered records only without a bound."""
+        """Return the records of one origin; unnumbered records are included only without a
+        bound.
+        """
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)

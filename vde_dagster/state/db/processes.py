@@ -51,7 +51,9 @@ def _identity(pid: int) -> str | None:
 
 
 def _state(pid: int) -> tuple[str, str] | None:
-    """Return a process's state and start, in ticks since the machine's; None if unreadable."""
+    """Return a process's state and start, in ticks since the machine started; None if
+    unreadable.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

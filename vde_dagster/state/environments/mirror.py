@@ -72,7 +72,7 @@ class MirrorStanding:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStore:
-    """Reads and writes the journal."""
+    """Reads and writes the journal of mirrored views."""
 
     database: Database
     leases: LeaseStore

@@ -282,7 +282,7 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return by Iceberg snapshot (environment, first, last version) of the pins on it."""
+        """Return, by Iceberg snapshot, (environment, first, last version) of the pins on it."""
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
             select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
@@ -482,7 +482,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Make exactly these ranges of a table count as filled, and remove its pending fills."""
+    """Set a table's filled ranges to exactly these, and remove its pending fills."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

@@ -82,7 +82,7 @@ class FillRecord:
         branch: The branch of a pending fill; empty if the fill counts, or nothing was computed.
         recorded_at: When it was recorded (UTC); far ahead if it is not recorded yet.
         task_seconds: Total run time of the engine's tasks; None if unknown.
-        bytes_read: Size of the files that they scanned; None unless known for all of them.
+        bytes_read: Size of the files that the tasks scanned; None unless known for all tasks.
     """
 
     table_id: str
@@ -116,7 +116,9 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return how a later skip of the same rows refers to this fill, with its cost."""
+        """Return the record of a later skip of the same rows: it refers to this fill and its
+        cost.
+        """
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -300,8 +302,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        Fills that a rollback undid are left out, except for a single plan. Facts contain only the
-        skips, except for one range, where they are complete.
+        Fills that a rollback undid are left out, except for a single plan. Facts contain only
+        skips, unless one range is given: then they are complete.
         """
         query = (
             select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))

@@ -1,9 +1,10 @@
 """Ranges of tables to compute again, until work that began later has filled them.
 
 They are the ranges that a restatement makes outdated, see `fills.outdated`, and parts of interval
-units, see `Part`, recorded before they are filled: so an apply that dies before it records a part
-has noted it, too. A plan whose apply began later settles the ranges that it fills; a part is
-settled only by whole units, since filling it in part again notes it again.
+units, see `Part`. A part is recorded before it is filled, so it is on record even if the apply
+dies. A fill removes the ranges that it covers if the apply of its plan began after they were
+recorded. A part is removed only by a fill of its whole unit, because another partial fill records
+it again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def note_ranges(
     """Record ranges of a table, replacing ranges within them.
 
     Args:
-        since: Plans whose apply begins after this time (UTC) settle the ranges that they fill.
+        since: Fills of plans whose apply begins after this time (UTC) remove the ranges that they
+            cover.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -51,7 +53,9 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Settle, with the record of a fill, the ranges that it covers; return the other ranges."""
+    """Remove the ranges that a fill covers, with its record; return those noted after the apply
+    began.
+    """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:

@@ -2,9 +2,9 @@
 
 dbt imports this module when it looks for its plug-ins. Calls of `adapter.…` that dbt itself does
 not make while it parses are introspective: they read the warehouse. For a Spark target `vde`
-answers from its own catalog. A call without an answer ends the compile of its node alone, where
-dbt would end the whole compile. The variable `_VDE_COMPILE` names the file that takes what was
-left out; without it nothing is changed.
+answers from its own catalog. A call without an answer ends the compile of its node alone, where dbt
+would end the whole compile. The variable `_VDE_COMPILE` names the file that records the nodes left
+out; without it nothing is changed.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
 
 
 def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the inserted stretches; None if anything else differs."""
+    """Return the ranges that were inserted; None if anything else differs."""
     if had == has:
         return []
     before = 0

@@ -139,7 +139,7 @@ def spark_statements(
 
 
 def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of statements, which semicolons separate."""
+    """Yield the start and the end of each statement; semicolons separate them."""
     tokens = Token.split(source, dialect)
     own: list[Token] = []
     for token in tokens:

@@ -249,7 +249,7 @@ class Shown:
     def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
         """Yield the reads of datasets: reads of an embedded model become reads of its parents.
 
-        Each is, as in `Snapshot.reads`, a parent, its column, an output column, and the use.
+        Each read is, as in `Snapshot.reads`, a parent, its column, an output column, and the use.
         """
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))

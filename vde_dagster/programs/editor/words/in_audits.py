@@ -109,7 +109,7 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def words(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words of an audit that may be columns, if macros or a dialect hide its form."""
+        """Yield the words of an audit that may be columns, for an audit that cannot be analyzed."""
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
             known = column_names(self._reading.snapshots, name) or ()

@@ -77,7 +77,7 @@ class ReaderFiles:
 
     @cached_property
     def _semantic_models(self) -> Mapping[str, ModelName]:
-        """The models of semantic models, by the names of the latter."""
+        """The project's model behind each semantic model, by the semantic model's name."""
         found: dict[str, ModelName] = {}
         for path, form in self.paths.items():
             text = self._reading.text(path) if form == "metrics" else ""
@@ -172,7 +172,9 @@ class _Words:
             yield self._word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure; by default its name is one."""
+        """Find the columns of an entity, dimension or measure; by default its name is the
+        column's.
+        """
         parts = _parts(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

@@ -106,7 +106,7 @@ class Symbols:
         return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the definitions of a symbol, through stars to a word."""
+        """Return the definitions of a symbol, following stars back to a written word."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -433,7 +433,7 @@ class _Query:
                 self._mention(symbol, select.this, defines=True)
 
     def _outer(self, scope: Any) -> Any:
-        """Return the union whose left part a query is, or the query itself."""
+        """Return the outermost union that begins with a query, or the query itself."""
         while scope.is_set_operation and scope.parent is not None:
             scope = scope.parent
         return scope

@@ -68,7 +68,7 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Which environments have views."""
+    """Mode of views: in all environments (`full`), or not in production (`dev_only`)."""
 
     FULL = "full"
     DEV_ONLY = "dev_only"
@@ -146,13 +146,13 @@ class GatewayConfig(Shape):
 
 
 class NameInferenceConfig(Shape):
-    """How names come from paths."""
+    """Rules for deriving names from paths."""
 
     infer_names: bool = False
 
 
 class PlanConfig(Shape):
-    """How plans are made."""
+    """Options for creating plans."""
 
     forward_only: bool = False
     auto_categorize_changes: Unused = None
