@@ -140,38 +140,12 @@ CASTS = {
 setting ``spark.sql.timestampType``.
 """
 
-_TRUNCATIONS = _pairs(
-    "year: year yyyy yy",
-    "quarter: quarter",
-    "month: month mon mm",
-    "week: week",
-)
-_FIELDS = _pairs(
-    "year: year y years yr yrs",
-    "yearofweek: yearofweek",
-    "quarter: quarter qtr",
-    "month: month mon mons months",
-    "week: week w weeks",
-    "day: day d days",
-    "dayofweek: dayofweek dow",
-    "dayofweek_iso: dayofweek_iso dow_iso",
-    "doy: doy",
-    "hour: hour h hours hr hrs",
-    "minute: minute m min mins minutes",
-    "second: second s sec seconds secs",
-)
+_TRUNCATIONS = _pairs(*_lines("truncations"))
+_FIELDS = _pairs(*_lines("fields"))
 _CLOCK_UNITS = {name: name for name in ("microsecond", "millisecond", "second", "minute", "hour")}
 _DIFFERENCES = _CLOCK_UNITS | {name: name for name in ("day", "week", "month", "quarter", "year")}
 _ADDITIONS = _DIFFERENCES | {"dayofyear": "day"}
-_DAYS = _pairs(
-    "sunday: sunday sun su",
-    "monday: monday mon mo",
-    "tuesday: tuesday tue tu",
-    "wednesday: wednesday wed we",
-    "thursday: thursday thu th",
-    "friday: friday fri fr",
-    "saturday: saturday sat sa",
-)
+_DAYS = _pairs(*_lines("days"))
 
 UNITS: dict[str, dict[int, dict[str, str]]] = {
     "date_trunc": {0: _TRUNCATIONS | _CLOCK_UNITS | _pairs("day: day dd")},
@@ -189,45 +163,11 @@ in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of 
 date_add datediff date_diff`` have one only with three arguments.
 """
 
-_PATTERN = "'yyyy-MM-dd HH:mm:ss'"
 DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
-    name: (first, values)
-    for named, first, values in (
-        ("any_value first last", 1, ("false",)),
-        ("months_between", 2, ("true",)),
-        ("sort_array", 1, ("true",)),
-        ("bround round", 1, ("0",)),
-        ("regexp_instr", 2, ("0",)),
-        ("locate regexp_extract regexp_extract_all", 2, ("1",)),
-        ("regexp_replace", 3, ("1",)),
-        ("split", 2, ("-1",)),
-        ("overlay", 3, ("-1",)),
-        ("hll_sketch_agg theta_sketch_agg theta_union_agg", 1, ("12",)),
-        ("theta_union", 2, ("12",)),
-        ("hll_union_agg mode", 1, ("false",)),
-        ("hll_union nth_value", 2, ("false",)),
-        ("approx_top_k", 1, ("5", "10000")),
-        ("approx_top_k_accumulate", 1, ("10000",)),
-        ("approx_top_k_estimate", 1, ("5",)),
-        ("percentile", 2, ("1L",)),
-        ("listagg", 1, ("null",)),
-        ("make_dt_interval", 1, ("0", "0")),
-        ("make_interval try_make_interval", 1, ("0",) * 5),
-        ("make_ym_interval", 1, ("0",)),
-        ("ntile", 0, ("1",)),
-        ("substring", 2, ("2147483647",)),
-        ("to_binary try_to_binary", 1, ("'hex'",)),
-        ("approx_percentile", 2, ("10000",)),
-        ("approx_count_distinct", 1, ("0.05D",)),
-        ("lag lead", 1, ("1", "null")),
-        ("mask", 1, ("'X'", "'x'", "'n'", "null")),
-        ("replace", 2, ("''",)),
-        ("sentences", 1, ("''", "''")),
-        ("str_to_map", 1, ("','", "':'")),
-        ("aes_decrypt try_aes_decrypt", 2, ("'GCM'", "'DEFAULT'", "''")),
-        ("from_unixtime to_unix_timestamp unix_timestamp", 1, (_PATTERN,)),
-    )
-    for name in named.split()
+    name: (int(first), tuple(values))
+    for named, *values in (line.split("\t") for line in _lines("defaults"))
+    for first, _, functions in (named.partition(":"),)
+    for name in functions.split()
 }
 """Spark's defaults for omitted arguments: the first one's index, and literals."""
 
