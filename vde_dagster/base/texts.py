@@ -103,7 +103,7 @@ def printable(text: str) -> str:
     return "".join(s if s.isprintable() else s.encode("unicode_escape").decode() for s in text)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def lines_by_key(table: Path) -> dict[str, list[str]]:
     """Return the lines of a table by their text before the first tab."""
     found: dict[str, list[str]] = {}

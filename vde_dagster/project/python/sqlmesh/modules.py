@@ -8,113 +8,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.base.texts import closest
-
-_PACKAGE = __name__.rpartition(".")[0]
-_MACROS = "vde_dagster.project.macros"
-_ANNOTATIONS = "vde_dagster.project.python.annotations"
-_DECORATORS = {
-    "model": f"{_PACKAGE}.models",
-    "macro": f"{_MACROS}.registry",
-    "signal": f"{_MACROS}.registry",
-}
-_CONTEXTS = dict.fromkeys(
-    ("BaseContext", "Context", "ExecutionContext", "GenericContext"), _ANNOTATIONS
-)
-_MODELS = dict.fromkeys(
-    ("ExternalModel", "Model", "PythonModel", "SeedModel", "SqlModel"), _ANNOTATIONS
-)
-_SHAPES = dict.fromkeys(
-    ("DF", "EngineAdapter", "Query", "QueryOrDF", "SchemaName", "Snapshot", "TableName"),
-    _ANNOTATIONS,
-)
-_MACRO_NAMES = {
-    **_DECORATORS,
-    "MacroEvaluator": f"{_MACROS}.evaluator",
-    "SQL": f"{_MACROS}.calls",
-    "RuntimeStage": f"{_PACKAGE}.values",
-}
+from vde_dagster.base.texts import closest, lines_by_key
 
 Names = dict[str, str]
 """Defining modules by name; `*` has the module of all other names."""
 
-_VALUES = f"{_PACKAGE}.values"
-_KINDS = {"*": f"{_PACKAGE}.models"}
-_CONFIG = {"*": "vde_dagster.project.configuration.sqlmesh.config"}
-_ENGINES = {**_SHAPES, "*": f"{_PACKAGE}.engines"}
 _MODULES: dict[str, Names] = {
-    "sqlmesh": {
-        **_MACRO_NAMES,
-        **_CONTEXTS,
-        **_MODELS,
-        **_SHAPES,
-        "Config": _CONFIG["*"],
-        "CustomKind": _KINDS["*"],
-        "CustomMaterialization": f"{_PACKAGE}.models",
-        "DatetimeRanges": f"{_PACKAGE}.dates",
-        "RuntimeEnv": _VALUES,
-        "str_to_bool": _VALUES,
-    },
-    "sqlmesh.core": {},
-    "sqlmesh.core._typing": _SHAPES,
-    "sqlmesh.core.config": _CONFIG,
-    **{
-        f"sqlmesh.core.config.{part}": _CONFIG
-        for part in (
-            *("base", "categorizer", "common", "connection", "dbt", "format", "gateway"),
-            "janitor",
-            *("linter", "migration", "model", "naming", "plan", "root", "run", "scheduler", "ui"),
-        )
-    },
-    "sqlmesh.core.constants": dict.fromkeys(
-        ("DEV", "EPOCH", "GATEWAY", "PROD", "SQLMESH"), _VALUES
-    ),
-    "sqlmesh.core.context": _CONTEXTS,
-    "sqlmesh.core.dialect": {"*": f"{_PACKAGE}.dialect"},
-    "sqlmesh.core.engine_adapter": _ENGINES,
-    "sqlmesh.core.engine_adapter._typing": _SHAPES,
-    "sqlmesh.core.engine_adapter.shared": _SHAPES,
-    **{
-        f"sqlmesh.core.engine_adapter.{engine}": _ENGINES
-        for engine in (
-            *("athena", "base", "base_postgres", "bigquery", "clickhouse", "databricks", "db2"),
-            *("duckdb", "fabric", "mixins", "mssql", "mysql", "postgres", "redshift"),
-            *("risingwave", "snowflake", "spark", "starrocks", "trino"),
-        )
-    },
-    "sqlmesh.core.linter": {},
-    "sqlmesh.core.linter.rule": {
-        **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.execution.linting.rules"),
-        **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _ANNOTATIONS),
-    },
-    "sqlmesh.core.macros": _MACRO_NAMES,
-    "sqlmesh.core.model": {**_DECORATORS, **_MODELS, **_KINDS},
-    "sqlmesh.core.model.decorator": _DECORATORS,
-    "sqlmesh.core.model.definition": _MODELS,
-    "sqlmesh.core.model.kind": _KINDS,
-    "sqlmesh.core.node": {"IntervalUnit": _VALUES},
-    "sqlmesh.core.notification_target": _CONFIG,
-    "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
-    "sqlmesh.core.snapshot": {
-        "Snapshot": _ANNOTATIONS,
-        "CustomMaterialization": f"{_PACKAGE}.models",
-    },
-    "sqlmesh.core.snapshot.definition": _SHAPES,
-    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.models"},
-    "sqlmesh.core.user": _CONFIG,
-    "sqlmesh.cicd": _CONFIG,
-    "sqlmesh.cicd.config": _CONFIG,
-    "sqlmesh.integrations": _CONFIG,
-    "sqlmesh.integrations.github": _CONFIG,
-    "sqlmesh.integrations.github.cicd": _CONFIG,
-    "sqlmesh.integrations.github.cicd.config": _CONFIG,
-    "sqlmesh.utils": {"*": _VALUES},
-    "sqlmesh.utils.date": {"*": f"{_PACKAGE}.dates"},
-    "sqlmesh.utils.errors": {"*": _VALUES},
-    "sqlmesh.utils.pydantic": {"validate_string": _VALUES},
+    module: {
+        name: f"vde_dagster.{home}"
+        for _, home, names in (line.split("\t") for line in lines)
+        for name in names.split()
+    }
+    for module, lines in lines_by_key(Path(__file__).with_suffix(".txt")).items()
 }
 
 _INSTEAD = {
