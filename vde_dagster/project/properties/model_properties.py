@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,6 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import KINDS, Kind, View, kind_names
 from vde_dagster.project.kinds.base import kind_schema
 from vde_dagster.project.model import Column
-from vde_dagster.project.properties.declared import DECLARED
 from vde_dagster.project.properties.execution import read_execution
 from vde_dagster.project.properties.header import Header
 from vde_dagster.project.properties.times import read_length, read_times
@@ -106,6 +106,10 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))
 
 
+DECLARED: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("declared.json").read_text("utf-8")
+)
+"""Properties of `MODEL (…)` headers and Python models: their JSON Schema with defaults."""
 READ = frozenset(DECLARED)
 
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
