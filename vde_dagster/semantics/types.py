@@ -34,6 +34,8 @@ Fields = list[tuple[str, exp.Expr]]
 _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
+_LEAST = {str(_LONGEST_INT): "INT", str(_LONGEST_BIGINT): "BIGINT"}
+"""Types of the smallest whole numbers, by their digits behind the sign."""
 _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
 """Digits that a whole number needs in a DECIMAL."""
 MOST_DIGITS = 38
@@ -85,10 +87,9 @@ def _literal(e: exp.Literal) -> Type:
 
 
 def _negative(e: exp.Neg) -> Type:
-    kind = _by_table("negative", [e.this])
-    longest = (str(_LONGEST_INT), str(_LONGEST_BIGINT))
-    least = isinstance(e.this, exp.Literal) and str(e.this.this) in longest
-    return None if least else kind
+    if isinstance(e.this, exp.Literal) and str(e.this.this) in _LEAST:
+        return data_type(_LEAST[str(e.this.this)])  # The sign is part of the literal.
+    return _by_table("negative", [e.this])
 
 
 _SIGNS: dict[type, str] = {
@@ -123,7 +124,12 @@ def _element(e: exp.Bracket) -> Type:
 
 def _field(e: exp.Dot) -> Type:
     """Return the type of a struct's field, `struct(a AS x).x`."""
-    return _field_type(infer(e.this), e.expression.name)
+    made, name = e.this.unnest(), e.expression.name
+    if not isinstance(made, exp.Anonymous) or called(made) not in _STRUCTS:
+        return _field_type(infer(made), name)
+    fields = _STRUCTS[called(made)](list_arguments(made))
+    values = [value for key, value in fields if key.lower() == name.lower()]
+    return infer(values[0]) if len(values) == 1 else None
 
 
 def _field_type(kind: Type, name: str) -> Type:
@@ -327,6 +333,23 @@ def _starred_call(name: str, least: int) -> Type:
 
 
 _MANY = 12
+
+
+_SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+
+
+def infer_family(e: exp.Expr) -> Type:
+    """Return the type of an expression, or DOUBLE for a number whose own type a setting decides."""
+    found, e = infer(e), e.unnest()
+    if found is not None:
+        return found
+    parts: list[exp.Expr] = [e.this, e.expression] if isinstance(e, _SUMS) else []
+    if isinstance(e, exp.Case):
+        parts = [branch.args["true"] for branch in e.args["ifs"]]
+    elif isinstance(e, exp.Anonymous) and called(e) in OF_ONE_TYPE - {"array"}:
+        parts = e.expressions
+    classes = {type_class(infer_family(part)) for part in parts}
+    return data_type("DOUBLE") if "a number" in classes <= {"a number", "text"} else None
 
 
 def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:

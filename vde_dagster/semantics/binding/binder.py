@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
-from vde_dagster.semantics._sqlglot import data_type
+from vde_dagster.semantics._sqlglot import called, data_type
 from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms
 from vde_dagster.semantics.algebra.void_type import is_void
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.errors import Noted, Rule, SemanticError
 from vde_dagster.semantics.function_types import are_not_comparable, have_no_common_type
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import infer, infer_family
 from vde_dagster.semantics.versions.version import (
     OTHER_COLUMNS,
     SemanticVersion,
@@ -164,18 +164,16 @@ class Binder:
 
     def common(self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False) -> Node:
         """Bind a choice of values; Spark refuses values without a common type."""
-        if not have_no_common_type(map(infer, values), ordered=ordered):
+        if not have_no_common_type(map(infer_family, values), ordered=ordered):
             return node
         return self.give_up("values of types that have none in common", node)
 
-    def compared(self, node: Node, values: Iterable[exp.Expr]) -> Node:
-        """Bind a comparison of values; Spark refuses to compare some types."""
-        refused = are_not_comparable(map(infer, values))
-        return (
-            self.give_up("a comparison of types that Spark does not compare", node)
-            if refused
-            else node
-        )
+    def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
+        """Bind a comparison of values; Spark compares no maps, and not values of any two types."""
+        maps = any(called(e.unnest()) == "map" for e in values)
+        if maps or are_not_comparable(map(infer_family, values)):
+            return self.give_up("a comparison of types that Spark does not compare", node)
+        return node
 
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.

@@ -533,15 +533,16 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")
-        extra = []
         if isinstance(condition, exp.Expr):
-            extra = [binder.condition(binder.bind(condition, scope), condition)]
-        return binder.terms.make(e.__class__.__name__, inner, *extra), ties
+            return binder.give_up("FILTER of a window", inner, binder.bind(condition, scope)), ties
+        return binder.terms.make(e.__class__.__name__, inner), ties
     if isinstance(e, exp.Anonymous):
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
             note_arguments(binder, e)
             body = _accepted(binder, e, called(e), _aggregate_body(binder, e, scope))
+            if any(isinstance(argument, exp.Distinct) for argument in e.expressions):
+                return binder.give_up("DISTINCT in a window", body), False
             return body, kind in _TELLING_APART
     return binder.give_up("an unknown window function", binder.bind(e, scope)), True
 
