@@ -35,7 +35,7 @@ def instant_text(value: datetime) -> str:
 
 
 def end_text(value: datetime) -> str:
-    """Return the text of an exclusive end: for whole days the last included day.
+    """Return the text of an exclusive end; for whole days it is the last included day.
 
     >>> end_text(datetime(2024, 1, 4))
     '2024-01-03'

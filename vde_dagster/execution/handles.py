@@ -81,7 +81,7 @@ class Handles:
     def over_folder(self, root: Path) -> Self:
         """Return this project with the settings and files of another folder, such as of a commit.
 
-        State and catalog are this project's, which closes them.
+        The returned project shares the state and the catalog, which only this project closes.
 
         Raises:
             VdeError: The folder's settings cannot be read.

@@ -163,17 +163,17 @@ class Names:
 
     @property
     def plans(self) -> dg.DynamicPartitionsDefinition:
-        """The plans, by their ids."""
+        """Partitions of plans, by plan id."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_plans"))
 
     @property
     def rejections(self) -> dg.DynamicPartitionsDefinition:
-        """Plans that can be rejected or were rejected, by their ids."""
+        """Partitions of plans that can be rejected or were rejected, by plan id."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_rejections"))
 
     @property
     def environments(self) -> dg.DynamicPartitionsDefinition:
-        """The environments, by their names."""
+        """Partitions of environments, by name."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_environments"))
 
     @property

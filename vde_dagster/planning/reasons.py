@@ -61,7 +61,8 @@ class Reason:
         names: The names that the reason is about, as its code defines.
         parent: The model that causes it, for reasons about models that are read.
         detail: The analysis' message on a query, or what the code defines.
-        upstream: The model whose own change this is, where it is the cause of another one.
+        upstream: The model that has the change, if the change is the cause of another model's
+            change.
     """
 
     code: ReasonCode

@@ -26,7 +26,7 @@ class Audit:
         query: Rendered query for the failing rows, which still contains `@this_model`.
         blocking: Whether failing rows block the publication.
         reads: Tables in the query other than the model, sorted; derived from the query.
-        dialect: SQLGlot dialect that the query, or its translated arguments, had.
+        dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
         translated: Arguments of a built-in audit in Spark SQL, translated from the dialect; empty
             if the whole query had the dialect.
@@ -82,7 +82,7 @@ class PythonSource:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Call of a signal, which decides which intervals may be filled.
+    """Call of a signal, which determines which intervals may be filled.
 
     Args:
         arguments: Plain values by name.
@@ -318,7 +318,7 @@ class TestTable:
         types: Declared Spark SQL types by column.
         partial: Whether the model may return more columns.
         query: Spark SQL for the rows, instead of `rows`.
-        dialect: SQLGlot dialect that the query had.
+        dialect: SQLGlot dialect that the query was written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """
 
@@ -386,7 +386,7 @@ class Exposure:
         what: `exposure`, `sync` for a system that follows a model, or `metric`.
         reads: Models, or columns of them (in lower case), with the places of their mention.
         query: Spark SQL over the models with translated expressions, or empty.
-        dialect: SQLGlot dialect that the expressions had.
+        dialect: SQLGlot dialect that the expressions were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
     """
 

@@ -302,7 +302,7 @@ def test_tables_that_are_found_as_others_and_types_of_other_columns_are_told(
             lambda conn: conn.execute(changed.values(columns_version="c" * 32)), name="test"
         )
         told = [one.detail for one in workspace.maintenance.fsck()]
-        assert "its columns do not match its hash of them" in told
+        assert "its columns do not match their stored hash" in told
 
 
 def test_view_types_of_other_columns_are_asked_for_again(folder: ProjectFolder) -> None:

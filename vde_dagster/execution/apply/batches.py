@@ -129,7 +129,7 @@ def cut_by_bytes(
 
     Returns:
         Batches in order of time, and their total bytes. None if there is only one unit, or if the
-        batches are determined otherwise.
+            kind or the model determines the batches.
     """
     cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
     if (

@@ -42,7 +42,7 @@ def plan_failure(
 
     Args:
         failed: Exception of each failed model; if Spark is unavailable, only that error.
-        skipped: Models that were not started, with the failed model before them.
+        skipped: Models that were not started, each with the failed model that it depends on.
     """
     for error in failed.values():
         if isinstance(error, StoreError):

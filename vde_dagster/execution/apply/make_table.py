@@ -141,7 +141,7 @@ def _change(
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
     """Check that no environment reads a column as a whole that gets fields.
 
-    A published view of such a column would fail, as its type would be another one.
+    A published view of such a column would fail, because its type would differ.
     """
     grown = extended(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}

@@ -102,8 +102,8 @@ def changes_by_version(
     if whole.until < since:
         raise UsageError(
             f"version {whole.until} of '{environment}' is earlier than version {since}: changes "
-            "by version cannot go back",
-            hint="read the net changes instead, which can go back",
+            "by version only lead to later versions",
+            hint="read the net changes, which may also lead to an earlier version",
         )
     if whole.method == "resync" or whole.until == since:
         return whole

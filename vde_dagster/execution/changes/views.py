@@ -180,7 +180,7 @@ class VersionsOfViews:
         return has_rows and self._last_kept(point) is not None
 
     def _last_kept(self, point: ChangePoint) -> int | None:
-        """Return the last kept version of consecutive versions."""
+        """Return the last version of a change point that is kept, or None."""
         end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
         last = self.kept[end - 1] if end else 0
         return last if last >= point.first else None

@@ -1,10 +1,10 @@
 """Data of a rollback: tables moved back to a version's pins, and columns restored.
 
-Production owns its tables: all of them move back together, so that the ranges that counted as
-filled do so again. Another environment owns the tables that no other environment contains. Their
-inputs may be live tables that do not move, so in a table that moves back, only ranges that have not
-been recomputed or invalidated since count as filled again: the others may be computed from rows
-that no longer exist.
+Production owns its tables: all of them move back together, and the ranges that were filled at that
+version count as filled again. Any other environment owns the tables that no other environment
+contains. Inputs of these may be live tables that do not move. So if such a table moves back, ranges
+count as filled again only if they have not been recomputed or invalidated since; all other ranges
+may be computed from rows that no longer exist.
 """
 
 from __future__ import annotations

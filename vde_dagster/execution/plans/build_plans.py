@@ -228,7 +228,7 @@ class PlanBuilder:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
-        """Create a plan of snapshots: of files if `resolved` is given, otherwise of a run."""
+        """Create a plan from snapshots: a plan of files if `resolved` is given, otherwise a run."""
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else handles.store.database.clock.now()

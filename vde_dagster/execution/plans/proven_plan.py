@@ -380,7 +380,7 @@ def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
     """Return the first part of a snapshot that does not follow from its definition.
 
     Its stored id is the hash of its bytes, which reading has checked. A package that writes more
-    fields gives the same content another id, so the ids are compared in today's form.
+    fields gives the same content another id, so ids are computed again before they are compared.
     """
     snapshot = identified(snapshot)
     differ = (name for name in _COMPARED if getattr(snapshot, name) != getattr(built, name))

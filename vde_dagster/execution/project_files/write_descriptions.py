@@ -227,7 +227,9 @@ def _check(
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Make sure that old and new content is present: a form such as `{a: x}` has no lines."""
+    """Check that a new text has the old content and the new places: `{a: x}` leaves no place for
+    lines.
+    """
     was = {one.model: one for one in read_descriptions(before, names)}
     try:
         now = {one.model: one for one in read_descriptions(load_yaml(path, made), names)}

@@ -180,7 +180,7 @@ class Catalog(Protocol):
 
     @property
     def mirror(self) -> ViewMirror | None:
-        """Mirrored views, if publications write no views there."""
+        """Mirrored views, if publications write no views to the catalog."""
         ...
 
     def pointers(

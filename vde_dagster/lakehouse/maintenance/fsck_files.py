@@ -36,7 +36,8 @@ class Checked:
     """A table or view whose files are checked.
 
     Args:
-        table_id: The physical table; None for a view, and for a table that only shows another.
+        table_id: The physical table; None for a view, and for a table that only shows another
+            table.
         is_ours: Whether the pointer is still where vde set it.
     """
 

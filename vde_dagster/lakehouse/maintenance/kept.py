@@ -1,10 +1,10 @@
 """Checks, at the moment of deletion, that no kept object names a file or uses a folder.
 
-Rows of the state only suggest candidates: anyone who can write them could aim the janitor. So a
-candidate must be below the warehouse's own folder, in a place that only vde writes to, and must not
-be named by any of these: a pointer of the catalog, the metadata behind it with every snapshot,
-manifest, data, delete and statistics file, a published view, and a publication that may still
-happen. A table that is being written is left alone, as its next commit is unknown.
+Rows of the state only suggest candidates: anyone who can write them could direct the janitor at
+other files. So a candidate must be below the warehouse's own folder, in a place that only vde
+writes to, and must not be named by any of these: a pointer of the catalog, the metadata behind it
+with every snapshot, manifest, data, delete and statistics file, a published view, and a publication
+that may still happen. A table that is being written is left alone, as its next commit is unknown.
 
 The files that tables name are read from their metadata, not from the state. A candidate below a
 table's folder is looked up in all tables of that folder (the physical one, and those that only

@@ -2,7 +2,7 @@
 
 A change is derived from a table's metadata. It is a list of updates, each as the protocol's
 `TableUpdate` defines it. A catalog that writes metadata itself receives them with `requirements`,
-which describe their base; for others `apply_updates` makes the table's next metadata.
+which describe their base; for other catalogs `apply_updates` makes the table's next metadata.
 
 PyIceberg's `update_table_metadata` is not suitable: it writes no format version 3, drops unknown
 fields, removes a commit's parent when that expires (which would look like the table's first

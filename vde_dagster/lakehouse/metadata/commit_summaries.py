@@ -226,8 +226,8 @@ def is_quiet(summary: dict[str, str]) -> bool:
     """Return whether a commit's summary shows that no row was added or removed.
 
     `replace` is Iceberg's word for files that were rewritten with the same rows
-    (https://iceberg.apache.org/spec/#snapshots). For others the counts decide, which writers may
-    omit: a summary without totals is not quiet.
+    (https://iceberg.apache.org/spec/#snapshots). For other operations the counts determine the
+    result. Writers may omit them: a summary without totals is not quiet.
 
     >>> is_quiet({"operation": "replace", "added-records": "5", "deleted-records": "5"})
     True

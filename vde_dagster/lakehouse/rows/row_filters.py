@@ -40,7 +40,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column's value compared with another.
+    """A comparison of a column's value with another value.
 
     Args:
         column: The column's name, and the names of nested fields.

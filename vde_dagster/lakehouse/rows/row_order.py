@@ -33,7 +33,7 @@ class Behind:
 
     Args:
         keys: The keys of the last row before it.
-        given: How many rows with these keys come before it.
+        given: Number of rows with these keys before the position.
     """
 
     keys: tuple[pa.Scalar, ...]
@@ -133,7 +133,7 @@ class Cursor:
     Args:
         request: Identity of the request.
         keys: The last row's keys, as texts.
-        given: How many rows with these keys were returned already; without keys, how many rows.
+        given: Number of returned rows with these keys; without keys, of all returned rows.
     """
 
     version: int

@@ -54,7 +54,7 @@ def scan_rows(
         wanted: The columns, with the types of the result.
         tests: Conditions; a row must fulfill all of them.
         files: A condition that every matching row fulfills, for skipping files.
-        without: Files that are not read, in these states.
+        without: States of files that are not read.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
     schema = table.schema()

@@ -83,7 +83,7 @@ class Projector:
 
     Args:
         live_since: Time (UTC) at which the run began to write its own events: no other process has
-            written the events of records since then.
+            written events of later records.
     """
 
     context: ProjectionContext

@@ -144,7 +144,7 @@ def crons(settings: Settings) -> dict[str, str]:
 
 
 def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.AssetKey]:
-    """Return the assets that runs fill: of an environment, or of all while it does not exist."""
+    """Return the assets that runs of an environment fill; all assets if it does not exist yet."""
     known = catalog.live.environments.get(environment)
     return [
         catalog.key(name)

@@ -488,7 +488,9 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the table's columns that an expression accumulates, so a repetition matters."""
+    """Return the columns whose old values an expression accumulates: a repeated merge changes
+    them.
+    """
     from vde_dagster.sql.expressions import read_expression
 
     return set(_computed_with(read_expression(text).tree, False))

@@ -18,7 +18,7 @@ from vde_dagster.sql.other_dialects import SPARKS
 def operators_beside_query(
     known: Known, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators with another value on Spark in translated texts around a model's query."""
+    """Find operators whose result differs on Spark, in translated texts around a model's query."""
     model = known.model
     if model.dialect in SPARKS:
         return

@@ -33,7 +33,7 @@ class Reader(NamedTuple):
     """A model that reads a broken column or model.
 
     Args:
-        columns: Its columns that depend on the break; none if the break decides the rows, or if
+        columns: Its columns that depend on the break; none if the break determines its rows, or if
             this is unknown.
     """
 
@@ -202,7 +202,7 @@ def mistakes_in_readers(
 def _operators(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Yield operators of metrics' translated expressions that may have another value on Spark."""
+    """Yield operators of metrics' translated expressions whose result may differ on Spark."""
     for reader in readers:
         if reader.dialect in SPARKS:
             continue

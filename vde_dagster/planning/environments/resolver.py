@@ -178,9 +178,9 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
     All branches of a table share its schema, so a reader that names no fields would see those that
-    another environment adds. Every reader of such a table names them from the first publication on;
-    for fields inside of arrays and maps, which costs reading all of them, only readers of
-    forward-only models do.
+    another environment adds. So every reader of such a table names its fields, from the first
+    publication on. Only readers of forward-only models also name fields inside of arrays and maps,
+    because that requires reading all of these fields.
 
     Returns:
         By output column; other columns are read as they are.
@@ -366,7 +366,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent that decide some outputs of a query, or its rows."""
+    """Return the columns of a parent that determine some outputs of a query, or its rows."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:

@@ -54,8 +54,8 @@ class WarehouseState:
         left_out: Entries whose stored definitions cannot be read; `base` does not have them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Models whose damaged stored definitions are written again.
-        pinned: The table that a model had under the physical version that it names, where
-            production shows another one.
+        pinned: By model that names a physical version, the table with that version, if production
+            shows another table.
         previews: Previews, by environments, of models that can change in place.
         audited: For each standalone audit of the environment, the end (UTC) of the range that it
             has audited.

@@ -30,11 +30,13 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version of a model that has no query; None when its query decides."""
+        """Return the version of a model that has no query; None if its query determines the
+        version.
+        """
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the properties that decide a table's rows, as readers see them.
+        """Hash the properties that determine a table's rows, as readers see them.
 
         Raises:
             ProjectError: The kind names a column that the query does not have.
@@ -42,7 +44,9 @@ class Meaning:
         return version.rows
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash everything that decides a table's rows: the hash of `rows`, and how it is filled."""
+        """Hash everything that determines a table's rows: the hash of `rows`, and how it is
+        filled.
+        """
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
@@ -62,7 +66,7 @@ class Meaning:
     def changed_by(self, model: Model) -> tuple[str, ...]:
         """Return the key columns for fills that replace only rows of changed keys.
 
-        Only the query may decide the rows, so kinds that change in place have no such columns.
+        Only the query may determine the rows, so kinds that change in place have no such columns.
         Empty for kinds that are not filled by changed keys.
         """
         return ()

@@ -51,7 +51,9 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Reason | None:
-    """Return why a full model is computed at each of its slots, or None when its inputs decide."""
+    """Return why a full model is computed at each of its slots, or None if that depends on its
+    inputs.
+    """
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)

@@ -74,7 +74,7 @@ def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
 
 
 def _merge(model: Model, version: SemanticVersion) -> list[str]:
-    """Return the clauses and the filter over the versions of their columns."""
+    """Return the merge clauses and the filter, with columns replaced by their versions."""
     kind = IncrementalByUniqueKey.from_model(model)
     versions = {n.lower(): Meaning.column_version(model, version, n) for n in kind.merge_columns}
 

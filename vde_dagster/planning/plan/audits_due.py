@@ -65,7 +65,7 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows that depend on changes elsewhere.
+    """Add audits of unchanged rows that depend on changes of other tables.
 
     External tables are audited before their readers are computed. Unchanged rows are audited again
     if another table that the audits read changes. Tables that no environment shows are audited

@@ -74,7 +74,7 @@ class ColumnsInPlace:
         return self
 
     def _continue(self, column: OutputColumn, old: OutputColumn) -> None:
-        """Compare a column with the one of its name that the table has."""
+        """Compare a column with the table's column of the same name."""
         self._compare(column, old)
         forward = self.base.forward
         earlier = dict(forward.widened).get(old.name) if forward is not None else None

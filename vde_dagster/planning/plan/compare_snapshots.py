@@ -177,7 +177,7 @@ def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> Reason | None:
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
-    """Return the clauses that decide a query's rows."""
+    """Return the clauses that determine a query's rows."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import read_query

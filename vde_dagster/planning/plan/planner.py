@@ -409,7 +409,7 @@ class _Planner:
         return table.id not in self.shown_tables
 
     def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
-        """Return the range to fill: of a preview by default the latest interval."""
+        """Return the range to fill; for a preview it is the latest interval by default."""
         window = self.request.window
         asked = window.start is not None or window.end is not None
         if table.preview is None or asked or self.request.kind is PlanKind.RUN:

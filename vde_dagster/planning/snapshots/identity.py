@@ -19,7 +19,7 @@ WHOLE_SINCE = 15
 
 
 def identified(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot with the id that its content has."""
+    """Return a snapshot whose id is the hash of its content."""
     return replace(snapshot, id=content_digest(content_bytes(snapshot)))
 
 

@@ -42,9 +42,9 @@ class Read(NamedTuple):
         column: Its column; `*` where the query reads unknown columns of it.
         output: The output column that depends on it, or None where the rows depend on it.
         how: `identity`, `transformation` or `aggregation` where an output column is computed from
-            it; `conditional`, `window` or one of the words for rows where it decides the column's
-            value; `join`, `filter`, `group`, `sort`, `window` or `conditional` for the rows;
-            `python` and `unknown` where the use cannot be determined.
+            it; `conditional`, `window` or one of the words for rows where it determines the
+            column's value; `join`, `filter`, `group`, `sort`, `window` or `conditional` for the
+            rows; `python` and `unknown` where the use cannot be determined.
     """
 
     parent: str
@@ -63,8 +63,8 @@ class Forward:
 
     Args:
         columns: (output column, version) of the query's columns.
-        fields: The fields of nested columns, for columns that do not show exactly those fields that
-            the table had at first.
+        fields: The fields of nested columns, for columns that show other fields than the table had
+            at first.
         widened: (output column, Spark SQL type) of columns with a wider type than at first.
     """
 
@@ -98,7 +98,7 @@ class Snapshot:
 
     Args:
         id: Hash of all other fields as they are stored (hex); see `identity`.
-        fill_version: Hash of everything that decides a table's rows: row version, kind, time
+        fill_version: Hash of everything that determines a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
         metadata_hash: Hash of what people see and of how the model is run, but not of its data.
         layout_hash: Hash of partitioning, sort order and table properties.

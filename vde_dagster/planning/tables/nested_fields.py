@@ -56,7 +56,7 @@ class ShownFields:
         has: The column's type in the table.
         read: Its fields that the definition shows, in their order, under the table's names.
         shown: `read` under the definition's names.
-        filled: `has` under the definition's names; a hidden field has a name that no query has.
+        filled: `has` under the definition's names; a hidden field has a name that no query uses.
     """
 
     has: str
@@ -68,7 +68,7 @@ class ShownFields:
         """Write the value that the definition shows, from a quoted column.
 
         Args:
-            has: The column's type in the state that is read, if it is another.
+            has: The column's type in the state that is read, if it differs.
         """
         from vde_dagster.sql.casts import read_fields
 

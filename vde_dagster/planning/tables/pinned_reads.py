@@ -1,4 +1,4 @@
-"""Reads of a table as of one Iceberg snapshot, and of the commits since another one."""
+"""Reads of a table as of one Iceberg snapshot, and of the commits since another snapshot."""
 
 from __future__ import annotations
 
@@ -85,10 +85,12 @@ class KeptCommit:
         quiet: Whether no row was added or removed: files were rewritten, or nothing was written.
         ours: Whether it is a fill.
         appends: Whether it added rows and did nothing else.
-        has_deletes: Whether deletes (files or vectors) may hide rows of the table by then.
-        rows_moved: How many rows it wrote and removed, those that it carried over too, when known.
-        rows: How many rows the table had by then, when known.
-        has_lineage: Whether every row of the table has an id by then.
+        has_deletes: Whether deletes (files or vectors) may hide rows of the table as of this
+            commit.
+        rows_moved: Number of rows that it wrote and removed, including rows that were only carried
+            over, if known.
+        rows: Number of rows of the table as of this commit, if known.
+        has_lineage: Whether every row of the table has an id as of this commit.
     """
 
     snapshot_id: int

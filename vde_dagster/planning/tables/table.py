@@ -92,7 +92,7 @@ class PhysicalTable:
 
     Args:
         id: Never reused; also part of the table's location.
-        fill_version: Hash of everything that decides its rows.
+        fill_version: Hash of everything that determines its rows.
         columns: In physical order.
         snapshot_id: The snapshot whose definition fills it.
         intervals: The ranges that are filled and audited (UTC).

@@ -86,7 +86,7 @@ def _difference(
 
 
 def _visible_state(plan: Plan, model: Plan.Model) -> tuple[str | None, ...]:
-    """Return the values that decide which rows readers get: definition, columns and table."""
+    """Return the values that determine which rows readers get: definition, columns and table."""
     snapshot = plan.snapshot_of(model)
     table_id = model.table.id if model.table else None
     return snapshot.table_version, table_id, *(column.name for column in snapshot.columns)

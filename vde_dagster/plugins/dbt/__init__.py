@@ -3,6 +3,6 @@ imported.
 
 `compiling` lets dbt write it, and render `hooks`, which no manifest has compiled. `manifest` is
 divided into units, a node with its tests each, so that a changed node is read alone. `models`
-makes a unit a model, with `nodes` for what its configuration and tests become, and `relations` for
-the names that compiled code has.
+converts a unit to a model: `nodes` converts its configuration and its tests, and `relations` the
+names of tables in its compiled code.
 """

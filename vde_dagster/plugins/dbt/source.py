@@ -265,7 +265,7 @@ class DbtProject:
         return ()
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return False: no mistake follows from another one."""
+        """Return False: no mistake is a consequence of another mistake."""
         return False
 
     def read(self, path: str, text: str) -> LoadedFile:

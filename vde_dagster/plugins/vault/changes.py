@@ -327,7 +327,7 @@ class ChangesWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: most arriving rows change nothing."""
+        """Return True: most arriving rows are equal to stored rows."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:

@@ -129,7 +129,7 @@ class FirstSeenWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: most fills bring only existing keys."""
+        """Return True: most arriving rows have an existing key, and change nothing."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read BY_SOURCE, the crons of sources by name, or TOGETHER."""
+    """Read `loaders`: BY_SOURCE, TOGETHER (None), or crons by the names of sources."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None
@@ -157,7 +157,8 @@ class Changes(Kind):
         key: Output columns that identify the object with states; NULL in a key column is refused.
         time: The output column with the load date: DATE, TIMESTAMP, TIMESTAMP_NTZ.
         source: The output column with the record source, which is not compared.
-        compare: Output columns whose values are the state; others follow them; empty for all.
+        compare: Output columns whose values are the state; empty for all. Other columns do
+            not begin a new state.
         set_key: Output columns that distinguish the rows of one state; empty for one row.
         absent: The effect of a key without rows at a time: `DELETE`, or none (`KEEP`).
         most_deleted: The maximum share of keys that one time may delete.
@@ -227,7 +228,7 @@ class Changes(Kind):
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """Columns for late rows, and for deleted keys."""
+        """Columns that the kind adds, for repeated states and for deleted keys."""
         sequence = ", sequence: STRING" if self.sequence else ""
         again = AddedColumn(
             AGAIN,

@@ -29,7 +29,9 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True: the earliest of all rows is the earliest of the parts' earliest."""
+        """Return True: the earliest row of all parts is the earliest of the parts' earliest
+        rows.
+        """
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

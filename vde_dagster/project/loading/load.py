@@ -248,7 +248,7 @@ class ProjectLoad:
         return tuple(before), tuple(after)
 
     def around_dialect(self) -> str:
-        """Return the SQLGlot dialect that the sources' statements had."""
+        """Return the SQLGlot dialect that the sources' statements were written in."""
         found = (one for one in self._sources if isinstance(one, Surrounds))
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 

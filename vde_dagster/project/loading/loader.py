@@ -250,7 +250,7 @@ class Project:
         warnings: Warnings of sources on their files, which do not stop anything.
         around: Spark SQL of sources before and after everything else when a plan is applied, in
             addition to the settings' `before_all` and `after_all`.
-        around_dialect: SQLGlot dialect that they had.
+        around_dialect: SQLGlot dialect that they were written in.
     """
 
     root: Path

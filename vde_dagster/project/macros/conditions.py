@@ -175,7 +175,7 @@ def _number(text: str) -> int | float:
 
 def _require_number(value: Any) -> Any:
     if not isinstance(value, int | float):
-        raise TypeError("a text has no remainder")
+        raise TypeError("a text cannot be an operand of %")
     return value
 
 

@@ -26,7 +26,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
         function: The name of a function at the module's top level.
 
     Returns:
-        The queries' texts; None if the function may read rows in another way.
+        The queries' texts; None if the function may also read other rows.
 
     >>> code = "def run(context):\\n    return context.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")

@@ -242,7 +242,7 @@ class _Reader:
 
 
 def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None:
-    """Convert SQLMesh's inclusive end to an exclusive end: a day ends at its midnight."""
+    """Convert SQLMesh's inclusive end to an exclusive end; a day ends at the next midnight."""
     if end is None:
         return None
     given = (body.get("vars") or {}).get("end")

@@ -42,7 +42,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that decides its files' meaning, except each file itself.
+        """Hash of everything that determines its files' meaning, except each file itself.
 
         A file's cache record is valid for one key: shared files, settings, `names`.
         """

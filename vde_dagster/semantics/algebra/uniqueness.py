@@ -89,7 +89,7 @@ def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
 
 
 def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the known sources, and those with at most one row for one row of them."""
+    """Return the known sources, and sources with at most one row per row of the known sources."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying(group) if s not in known]

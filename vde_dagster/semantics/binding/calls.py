@@ -143,7 +143,8 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an integer literal next to a DECIMAL its DECIMAL type, with as many digits as it has.
+    """Give an integer literal next to a DECIMAL the DECIMAL type with the literal's number of
+    digits.
 
     Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
 

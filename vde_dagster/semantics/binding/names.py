@@ -153,7 +153,9 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Bind a column with the name of an alias; the clause and the engine decide between them."""
+    """Bind a name of both a column and an alias; its meaning depends on the clause and the
+    engine.
+    """
     if column is None or column.node is alias.node:
         return alias
     if scope.clause in ("select", "group"):

@@ -33,7 +33,9 @@ Rule = Callable[[Parts], None]
 
 
 def _replace_joins(parts: Parts) -> None:
-    """Write joins that only select rows as EXISTS, and dissolve the groupings in these."""
+    """Write joins that only select rows as EXISTS, and dissolve groupings inside of such an
+    EXISTS.
+    """
     drop_groupings_of_sets(joins_as_exists(parts), parts)
 
 

@@ -216,7 +216,7 @@ _MOST = 32
 
 
 def join(node: Node, facts: Facts) -> Node:
-    """Drop operands of AND or OR that others contain; move common operands out of an OR."""
+    """Drop operands of AND or OR that other operands contain; move common operands out of an OR."""
     tag = node.tag
     node = facts.joined(tag, list(node.parts))
     if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):

@@ -82,7 +82,7 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """NULL of a type that `type` returned; a setting may decide the meaning of TIMESTAMP."""
+        """Return NULL of a type from `type`, whose TIMESTAMP may depend on a setting."""
         known = ZONED if self.unless_set(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
@@ -265,7 +265,8 @@ class Facts:
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Return whether comparing two expressions converts neither, or only numbers to wider ones.
+        """Return whether comparing two expressions needs no conversion, or only to a wider number
+        type.
 
         Any other conversion may raise an error, or turn a value into NULL.
         """
@@ -413,7 +414,7 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Return whether comparing two values converts neither, or only numbers to wider ones."""
+    """Return whether comparing two values needs no conversion, or only to a wider number type."""
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False

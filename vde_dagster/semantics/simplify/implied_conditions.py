@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the references in a condition that only compares them; None for others."""
+    """Return the references in a condition that only compares them; None for other conditions."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()

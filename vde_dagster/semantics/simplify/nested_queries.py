@@ -159,7 +159,7 @@ def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool
 
 
 def merge_limits(parts: Parts) -> None:
-    """Remove sort keys and limits that do not decide which rows come first."""
+    """Remove sort keys and limits that do not determine which rows come first."""
     for source in parts.derived():
         if source.op == "limit":
             limit, offset, *keys = source.args

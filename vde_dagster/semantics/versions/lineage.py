@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that decides, or may decide, about the rows or values to return."""
+    """A column that determines, or may determine, which rows or values are returned."""
 
     table: str
     column: str
@@ -51,8 +51,8 @@ class ColumnLineage:
 
     Args:
         columns: Sources of each output's values.
-        conditions: Columns that decide which value an output takes.
-        rows: Columns that decide which rows are returned, or their order.
+        conditions: Columns that determine which value an output takes.
+        rows: Columns that determine which rows are returned, or their order.
     """
 
     columns: dict[str, tuple[Source, ...]]
@@ -193,7 +193,7 @@ class Tracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """Return the columns that decide which rows a group has."""
+        """Return the columns that determine which rows a group has."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.

@@ -101,7 +101,7 @@ class Partitions(Strategy):
 
 @strategy_for(IncrementalUnmanaged)
 class Unmanaged(Partitions):
-    """Adds the rows, or replaces partitions if the model is configured so.
+    """Appends the rows, or replaces partitions if the model sets `insert_overwrite`.
 
     No interval is added twice: after a crash the next process uses or drops the branch, whose
     commit names its interval.

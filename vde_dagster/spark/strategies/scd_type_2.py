@@ -289,7 +289,9 @@ class DbtVersions(Versions):
     """
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: all of the query's, and all current."""
+        """Return the query of a table's first rows: all of the query's rows, as current
+        versions.
+        """
         return self._select(self._added(self._since(), "NULL", "False"), source)
 
     def merge(self, target: str, source: str) -> str:

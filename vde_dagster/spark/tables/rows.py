@@ -2,7 +2,7 @@
 
 `DataFrame.collect` converts a TIMESTAMP through the process's local time, which fails for the first
 and last day that a datetime can represent, and does not support intervals of years and months. Rows
-with a TIMESTAMP are read as Arrow instead, and such intervals as Spark's text of them.
+with a TIMESTAMP are read as Arrow instead, and intervals of years and months as Spark's text.
 """
 
 from __future__ import annotations

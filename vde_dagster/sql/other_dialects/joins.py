@@ -1,4 +1,4 @@
-"""Joins that have another result in Spark, or that SQLGlot writes as others.
+"""Joins that have another result in Spark, or that SQLGlot writes as other joins.
 
 SQLGlot (30.30) writes every join with UNNEST as LATERAL VIEW EXPLODE, whatever its side and its
 condition; only an inner join without a condition keeps its rows then.

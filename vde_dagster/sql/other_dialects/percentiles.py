@@ -1,8 +1,8 @@
 """Percentiles of DuckDB and PostgreSQL, which Spark has as the function PERCENTILE.
 
 SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. Spark's
-is a DOUBLE, as PostgreSQL's is. DuckDB's has the type of its argument, except for integers, and of
-a DECIMAL its value is rounded, so that only integers and DOUBLE are accepted from there.
+is a DOUBLE, as PostgreSQL's is. DuckDB's has the type of its argument, except for integers, and is
+rounded for a DECIMAL. So only integers and DOUBLE are accepted from DuckDB.
 
 Sources: PostgreSQL's manual 9.21, table 9.62; DuckDB 1.4 itself.
 """

@@ -201,7 +201,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Refuse a separator that may be empty: other engines split by characters then.
+    """Refuse a separator that may be empty: other engines then split the text into characters.
 
     Raises:
         Unwritable: The separator is empty, or computed.

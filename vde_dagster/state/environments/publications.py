@@ -2,10 +2,10 @@
 
 The row of a publication moves from `intended` to `committed` (in the publish transaction itself) or
 to `aborted`. If the catalog is outside that transaction, the row is `decided` until every pointer
-has followed, and `committed` then. The first step and the abort are updates of the same row that
-require `intended`, so a process that lost a commit's response decides the publication by trying to
-abort it: the database lets that wait for a commit under way, and then either the abort or the
-commit has happened, never both and never later.
+has followed, and `committed` after that. The first step and the abort are updates of the same row
+that require `intended`, so a process that lost a commit's response decides the publication by
+trying to abort it: the database lets that wait for a commit under way, and then either the abort or
+the commit has happened, never both and never later.
 """
 
 from __future__ import annotations

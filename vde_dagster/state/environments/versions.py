@@ -94,7 +94,8 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close the changed entries, open new ones; return added, changed and removed models.
+    """Close changed entries and open new ones; return the numbers of models added, changed,
+    removed.
 
     A model that only begins or ends to be held at an earlier state does not count as changed.
     """

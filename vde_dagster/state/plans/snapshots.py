@@ -32,7 +32,7 @@ class SnapshotStore:
     database: Database
 
     def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
-        """Store new snapshots, and compare existing ones with their rows.
+        """Store new snapshots, and check that existing ones are equal to their stored rows.
 
         Raises:
             StoreError: A row's content differs from the snapshot with its id. Nothing was stored.

@@ -114,7 +114,7 @@ class TableStore:
             rows = list(conn.execute(select(schema.tables).where(_TABLE.status == LIVE)))
             for row, table in zip(rows, _read_tables(conn, rows), strict=True):
                 if row.columns_version != content_version(table):
-                    yield table, "its columns do not match its hash of them"
+                    yield table, "its columns do not match their stored hash"
 
     def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
         """Register a table, or return the live table with the same rows and columns.
@@ -320,7 +320,7 @@ class TableStore:
 
 def _mislabeled(table: PhysicalTable) -> StoreError:
     return StoreError(
-        f"the row of the table {table.ref} has columns that do not match its hash of them: a "
+        f"the row of the table {table.ref} does not match the stored hash of its columns: a "
         "program other than vde wrote it",
         hint="`vde fsck` lists all such rows; delete them as the owner of the state's tables",
     )

@@ -198,7 +198,9 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 
 
 def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return the columns that a merge updates: the named ones, or all but the excluded."""
+    """Return the columns that a merge updates: the configured ones, or all columns without excluded
+    ones.
+    """
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
     if names and kept:

@@ -76,7 +76,7 @@ class Shown:
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
-        """Return a model's snapshot, if it is there."""
+        """Return a model's snapshot, if the plan or version contains the model."""
         entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
