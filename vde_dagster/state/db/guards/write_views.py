@@ -19,6 +19,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, text
 
+from vde_dagster.state.db.guards.acts import read_statements
+
 PREFIX = "vde_write_"
 """Prefix of the schema with the write views of another schema."""
 ON_CONFLICT = "vde_on_conflict"
@@ -148,11 +150,7 @@ def _shape(connection: Connection, place: str, name: str) -> _Shape:
 
 
 def _body(name: str, shape: _Shape, rights: Writes) -> str:
-    """Return the code of a view's trigger, which applies the view's statement to the table.
-
-    A row that changed after the statement read it stays unchanged and is not counted, so that a
-    compare and swap is atomic at every isolation level.
-    """
+    """Return the code of a view's trigger, which applies the view's statement to the table."""
     table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
     changed = [one for one in rights.columns or shape.columns if one in quoted]
     values = ", ".join(f"NEW.{quoted[one]}" for one in shape.columns)
@@ -161,42 +159,23 @@ def _body(name: str, shape: _Shape, rights: Writes) -> str:
         f"    NEW.{quoted[one]} := coalesce(NEW.{quoted[one]}, {default});"
         for one, default in shape.defaults.items()
     )
-    return f"""
-DECLARE
-  known {table}%ROWTYPE;
-  renewed text[];
-BEGIN
-  IF TG_OP = 'DELETE' THEN
-    DELETE FROM {table} t WHERE t.ctid = OLD.{_ROW_ID};
-    IF NOT FOUND THEN
-      RETURN NULL;
-    END IF;
-    RETURN OLD;
-  END IF;
-  IF TG_OP = 'UPDATE' THEN
-    UPDATE {table} t SET {", ".join(f"{quoted[one]} = NEW.{quoted[one]}" for one in changed)}
-    WHERE t.ctid = OLD.{_ROW_ID};
-    IF NOT FOUND THEN
-      RETURN NULL;
-    END IF;
-    RETURN NEW;
-  END IF;
-{defaults}
-  IF NEW.{ON_CONFLICT} IS NULL THEN
-    {into};
-    RETURN NEW;
-  END IF;
-{_conflict(name, shape, rights, into)}
-END"""
+    body, conflict = read_statements("write_view")
+    names = {"table": table, "into": into, "on_conflict": ON_CONFLICT}
+    return body.format(
+        **names,
+        row_id=_ROW_ID,
+        changes=", ".join(f"{quoted[one]} = NEW.{quoted[one]}" for one in changed),
+        defaults=defaults,
+        conflict=conflict.format(**names, nothing=NOTHING, **_on_conflict(shape, rights, quoted))
+        if shape.key
+        else "  RAISE EXCEPTION 'the table has no key';",
+    )
 
 
-def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
-    """Return the code of an INSERT that may find an existing key; an identical row stays."""
-    if not shape.key:
-        return "  RAISE EXCEPTION 'the table has no key';"
-    table, quoted = _quoted(name), {one: _quoted(one) for one in shape.columns}
+def _on_conflict(shape: _Shape, rights: Writes, quoted: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of the code of an INSERT that may find an existing key."""
     rest = [one for one in shape.columns if one not in shape.key]
-    key = " AND ".join(f"t.{quoted[one]} = NEW.{quoted[one]}" for one in shape.key)
+    keys = ", ".join(quoted[one] for one in shape.key)
     same = " AND ".join(
         f"('{one}' <> ALL (renewed) OR known.{quoted[one]} IS NOT DISTINCT FROM NEW.{quoted[one]})"
         for one in rest
@@ -206,29 +185,14 @@ def _conflict(name: str, shape: _Shape, rights: Writes, into: str) -> str:
         f"ELSE t.{quoted[one]} END"
         for one in rest
     )
-    keys = ", ".join(quoted[one] for one in shape.key)
-    allowed = ", ".join(f"'{one}'" for one in rights.columns or rest)
-    return f"""  SELECT * INTO known FROM {table} t WHERE {key};
-  IF NEW.{ON_CONFLICT} = '{NOTHING}' THEN
-    IF FOUND THEN
-      RETURN NULL;
-    END IF;
-    {into} ON CONFLICT ({keys}) DO NOTHING;
-    IF NOT FOUND THEN
-      RETURN NULL;
-    END IF;
-    RETURN NEW;
-  END IF;
-  renewed := string_to_array(NEW.{ON_CONFLICT}, ',');
-  IF FOUND AND {same or "true"} THEN
-    RETURN NEW;
-  END IF;
-  PERFORM vde_require('{rights.update or "own"}');
-  IF NOT renewed <@ ARRAY[{allowed}]::text[] THEN
-    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'that may not be changed';
-  END IF;
-  {into} {f"ON CONFLICT ({keys}) DO UPDATE SET {renew}" if renew else ""};
-  RETURN NEW;"""
+    return {
+        "key": " AND ".join(f"t.{quoted[one]} = NEW.{quoted[one]}" for one in shape.key),
+        "keys": keys,
+        "same": same or "true",
+        "right": rights.update or "own",
+        "allowed": ", ".join(f"'{one}'" for one in rights.columns or rest),
+        "renew": f"ON CONFLICT ({keys}) DO UPDATE SET {renew}" if renew else "",
+    }
 
 
 def _quoted(name: str) -> str:
