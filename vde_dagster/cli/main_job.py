@@ -74,6 +74,8 @@ def run_main_job(
                     f"{describe_breaks(breaks)}",
                     hint=f"review it: vde plan {environment}; then run this again with --yes",
                 )
+            if plan.builds:
+                workspace.engine().start_in_background()  # Importing Dagster takes as long.
             published = apply_in_dagster(workspace, plan, console)
             out.print(
                 f"\nPublished {environment} version {published.version}: "

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +20,7 @@ from vde_dagster.errors import (
     StoreError,
     UnknownOutcomeError,
     UsageError,
+    VdeError,
     shortened,
 )
 from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -97,6 +98,15 @@ class SparkEngine:
     def session(self) -> SparkSession:
         """The engine's session; the first use starts Spark."""
         return self._sessions.shared
+
+    def start_in_background(self) -> None:
+        """Start Spark in a thread; what needs the session waits for it, and raises its errors."""
+
+        def start() -> None:
+            with suppress(VdeError):
+                _ = self.session
+
+        threading.Thread(target=start, name="vde-start-spark", daemon=True).start()
 
     @property
     def guest_session(self) -> SparkSession:
