@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
@@ -261,6 +262,9 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
         process.stdin.write(json.dumps(request).encode())
+    # A session needs PySpark's client, whose import takes almost a second: here it costs no time.
+    with suppress(ImportError):
+        import_module("pyspark.sql.connect.session")
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
         found = find_engine(folder)
