@@ -304,7 +304,7 @@ def open_fake(
     return workspace
 
 
-def publish_shop(root: Path) -> None:
+def publish_shop(root: Path, *, skip_backfill: bool = False) -> None:
     """Make the shop, and publish it to production."""
     with open_fake(ProjectFolder(root, SHOP).root) as workspace:
-        workspace.apply(workspace.plan("prod"))
+        workspace.apply(workspace.plan("prod", skip_backfill=skip_backfill))

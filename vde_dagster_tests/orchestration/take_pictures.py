@@ -93,7 +93,7 @@ def take_vault() -> None:
 
 
 def take_site() -> None:
-    """A model's page and the matrix of environments of the example's documentation."""
+    """Take the first page, the graph and the matrix of the example's documentation."""
     with tempfile.TemporaryDirectory(prefix="vde-pictures-") as folder:
         project = Path(folder) / "flights"
         project.mkdir()
@@ -113,9 +113,14 @@ def take_site() -> None:
         with sync_playwright() as playwright:
             page = open_page(playwright, Path(folder) / "profile")
             pages = (project / "build" / "docs" / "index.html").as_uri()
-            for route, name in (("model/marts.airline_days", "site"), ("environments", "matrix")):
+            page.set_viewport_size({"width": 1200, "height": 780})
+            routes = (("", "site-home"), ("environments", "matrix"), ("graph", "site-graph"))
+            for route, name in routes:
                 page.goto(f"{pages}#/{route}")
                 expect(page.locator("h1")).to_be_visible()
+                if route == "graph":  # its first model, then a reader of that and of the next
+                    for _ in range(3):
+                        page.locator("canvas.graph").press("ArrowRight")
                 page.wait_for_timeout(1_000)
                 page.screenshot(path=PICTURES / f"{name}.png")
 

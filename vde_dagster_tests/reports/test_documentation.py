@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.overviews.documentation.values import Document, DocumentedModel
-from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake, publish_shop
+from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 
 def _changed_in_dev(root: Path) -> ProjectFolder:
@@ -143,3 +145,37 @@ def test_equal_input_gives_equal_bytes_that_read_back_as_the_same(tmp_path: Path
     assert one == other
     assert msgspec.json.decode(one, type=Document) == made[0]
     assert msgspec.json.schema(Document)["$ref"] == "#/$defs/Document"
+
+
+def test_a_type_that_analysis_does_not_find_is_that_of_the_published_table(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, SHOP)
+    unknown = "from_json(max(customer), 'a INT') AS orders"
+    folder.edit("models/marts/daily.sql", "count(*) AS orders", unknown)
+    with open_fake(tmp_path) as workspace:
+        before = _models(gather_document(workspace))["marts.daily"]
+        workspace.apply(workspace.plan("prod"))
+        after = _models(gather_document(workspace))["marts.daily"]
+        then = _models(gather_document(workspace, "prod@1"))["marts.daily"]
+    types = [{one.name: one.type for one in model.columns} for model in (before, after, then)]
+    assert types[0]["orders"] is None
+    assert types[1]["orders"] == types[2]["orders"] == "STRING"
+    folder.edit("models/marts/daily.sql", "max(customer)", "min(customer)")
+    with open_fake(tmp_path) as workspace:
+        edited = _models(gather_document(workspace))["marts.daily"]
+    assert {one.name: one.type for one in edited.columns}["orders"] is None, "it was not published"
+
+
+def test_a_plan_that_failed_since_the_publication_is_listed(tmp_path: Path) -> None:
+    folder = _changed_in_dev(tmp_path)
+    with open_fake(folder.root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
+        plan = workspace.plan("prod", restate=("marts.customers",))
+        with pytest.raises(ExecutionError):
+            workspace.apply(plan)
+        document = gather_document(workspace)
+        assert gather_document(workspace, "prod@1").failures == ()
+    (failed,) = document.failures
+    assert (failed.environment, failed.plan) == ("prod", plan.id)
+    assert "unique_values" in (failed.message or "")
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", restate=("marts.customers",)))
+        assert gather_document(workspace).failures == ()

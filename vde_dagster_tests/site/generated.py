@@ -64,7 +64,7 @@ def generated(count: int, columns: int = 20, fills: int = 5) -> Document:
     )
     return Document(
         DOCUMENT_VERSION, "generated", "files", AS_OF, "lakehouse", tuple(models), (), tables,
-        (prod,), (published,), (),
+        (prod,), (published,), (), (),
     )  # fmt: skip
 
 

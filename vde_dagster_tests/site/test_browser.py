@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect, sync_playwright
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.plugins.site.build import site_files, write_site
-from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
+from vde_dagster.project.selection import select
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake, publish_shop
 from vde_dagster_tests.orchestration.browser import keep, open_page
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -31,11 +34,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = ProjectFolder(root)
     folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
     folder.edit("models/marts/customers.sql", "Who ordered", EVIL)
+    folder.edit("models/marts/top.sql", "kind FULL", "kind FULL, owner ann, tags (rank)")
     folder.write("models/docs.yml", f"marts.customers:\n  columns:\n    revenue: {FOLDED}\n")
     sales = f"- {{name: Sales, reads: [marts.top], description: '{SOLD}'}}"
     folder.write("exposures.yaml", sales)
     with open_fake(root) as workspace:
         workspace.apply(workspace.plan("dev"))
+    with open_fake(root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
+        with pytest.raises(ExecutionError):
+            workspace.apply(workspace.plan("dev", restate=("marts.customers",)))
         document = gather_document(workspace)
     write_site(site_files(document), root / "docs")
     return root / "docs"
@@ -115,7 +122,7 @@ def test_a_reader_without_a_mouse_finds_a_column_and_where_it_comes_from(page: P
 def test_descriptions_are_read_and_not_run(page: Page) -> None:
     outside = page.get_by_role("region", name="Readers outside")
     expect(outside.get_by_role("row", name="Sales")).to_contain_text(SOLD)
-    page.get_by_role("link", name="marts.customers", exact=True).click()
+    page.get_by_role("link", name="marts.customers", exact=True).last.click()
     expect(page.get_by_text(EVIL, exact=True)).to_be_visible()
     assert page.evaluate(
         "[window.ran, document.querySelectorAll('main img, main script').length]"
@@ -150,14 +157,133 @@ def test_environments_publications_differences_and_the_graph_have_pages(page: Pa
     page.get_by_role("link", name="Graph", exact=True).click()
     _title(page, "Graph")
     drawn = """() => {
-      const { width, height } = document.querySelector("canvas");
-      const pen = document.querySelector("canvas").getContext("2d");
+      const { width, height } = document.querySelector("canvas.graph");
+      const pen = document.querySelector("canvas.graph").getContext("2d");
       return new Set(pen.getImageData(0, 0, width, height).data).size > 2;
     }"""
     page.wait_for_function(drawn)
     page.goto(page.url.partition("#")[0] + "#/graph/staging.orders")
     page.locator("svg a", has_text="marts.daily").click()
     _title(page, "marts.daily")
+
+
+def test_the_first_page_lists_versions_changes_failures_late_models_and_owners(
+    page: Page, tmp_path: Path
+) -> None:
+    def card(name: str) -> Locator:
+        return page.get_by_role("region", name=name, exact=True)
+
+    expect(card("Published").get_by_role("link", name="dev@1")).to_be_visible()
+    expect(card("Changed last").get_by_role("listitem").first).to_contain_text("dev@1 5 added")
+    expect(card("Failed")).to_contain_text("Plan for dev")
+    expect(card("Failed")).to_contain_text("unique_values")
+    expect(card("Late")).to_contain_text("All due intervals are filled.")
+    expect(card("Owners")).to_contain_text("4 models without an owner")
+    page.get_by_role("button", name="ann").click()
+    rows = page.get_by_role("region", name="All models").locator("tbody tr:visible")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("marts.top")
+    publish_shop(tmp_path / "late", skip_backfill=True)
+    with open_fake(tmp_path / "late") as workspace:
+        write_site(site_files(gather_document(workspace)), tmp_path / "site")
+    with sync_playwright() as playwright:
+        page = open_page(playwright, tmp_path / "other")
+        page.goto((tmp_path / "site" / "index.html").as_uri())
+        expect(card("Failed")).to_contain_text("No audit and no plan failed.")
+        expect(card("Late")).to_contain_text("marts.daily in prod missing 2024-01-01 to 2024-01-06")
+        page.context.close()
+
+
+EXPRESSIONS = (
+    *("marts.*", "+marts.top", "staging.orders+", "tag:rank", "tag:R*", "raw.* | marts.daily"),
+    *("+marts.daily & ^raw.*", "^marts.top", "+(marts.top | marts.daily)", "(raw.orders)+ & m*"),
+    *("-marts.*", "*.or[d-e]ers", "marts.[!d]*", "marts.to?", "MARTS.TOP", "+staging.orders+"),
+)
+INVALID = ("nothing.here", "marts.top &", "(marts.top", "marts.top marts.daily", "|", "git:main")
+
+
+def test_the_graph_selects_models_as_plans_do(page: Page, site: Path) -> None:
+    with open_fake(site.parent) as workspace:
+        models = workspace.project.models
+        names = {text: sorted(map(str, select(models, [text]))) for text in EXPRESSIONS}
+    page.goto(page.url.partition("#")[0] + "#/graph")
+    run = "text => [...selectModels(text)].map(one => site.index.names[one]).sort()"
+    assert {text: page.evaluate(run, text) for text in EXPRESSIONS} == names
+    both = sorted({*names["tag:rank"], *names["staging.orders+"]})
+    assert page.evaluate(run, "tag:rank, staging.orders+") == both
+    fails = "text => { try { selectModels(text); return null; } catch (error) { return 1; } }"
+    assert [page.evaluate(fails, text) for text in INVALID] == [1] * len(INVALID)
+
+    box = page.get_by_label("Select")
+    box.fill("+marts.daily")
+    expect(page.get_by_role("heading", level=2)).to_have_text("Selected: 3 of 5 models")
+    assert page.url.endswith("#/graph//%2Bmarts.daily")
+    page.reload()
+    expect(page.get_by_role("heading", level=2)).to_have_text("Selected: 3 of 5 models")
+    page.get_by_label("Select").fill("marts.nothing")
+    expect(page.get_by_role("alert")).to_have_text("no model matches “marts.nothing”")
+    page.get_by_label("Select").fill("")
+    canvas = page.locator("canvas.graph")
+    canvas.focus()
+    canvas.press("ArrowRight")
+    expect(page.locator(".told")).to_contain_text("raw.orders SEED, 0 ancestors, 4 descendants")
+    canvas.press("ArrowRight")
+    expect(page.locator(".told")).to_contain_text("staging.orders VIEW")
+    canvas.press("Enter")
+    _title(page, "staging.orders")
+
+
+ROUTES = (
+    *("", "graph", "graph//%2Bmarts.top", "graph/staging.orders", "environments"),
+    *("model/marts.customers", "model/marts.top/customer", "publication/prod/1"),
+    *("difference/dev/prod", "nonsense"),
+)
+WIDTHS = (360, 420, 768, 1280, 1920)
+LEVELS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+
+
+def test_no_page_overflows_a_screen_from_360_pixels_on(page: Page) -> None:
+    wide = []
+    for route in ROUTES:
+        page.goto(page.url.partition("#")[0] + f"#/{route}")
+        page.wait_for_selector("h1")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            if beyond > 0:
+                wide.append((route, width, beyond))
+    assert wide == []
+    nav = page.locator("header nav").bounding_box()
+    assert nav is not None
+    assert nav["x"] + nav["width"] >= 1880, "the bar fills a wide screen"
+
+
+def test_axe_finds_nothing_on_any_page_in_either_color_scheme(page: Page) -> None:
+    axe = (files("axe_playwright_python") / "axe.min.js").read_text()
+    options = {"runOnly": [*LEVELS], "resultTypes": ["violations"], "preload": False}
+    found = []
+    for route in ROUTES:
+        page.goto(page.url.partition("#")[0] + f"#/{route}")
+        page.wait_for_selector("h1")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.evaluate(axe)
+            result = page.evaluate("options => axe.run(document, options)", options)
+            found += [
+                (route, scheme, one["id"], one["nodes"][0]["target"])
+                for one in result["violations"]
+            ]
+    assert found == []
+    page.evaluate("document.querySelector('main').innerHTML = '<img src=\"data:,\">'")
+    broken = page.evaluate("options => axe.run(document, options)", options)
+    assert "image-alt" in {one["id"] for one in broken["violations"]}, "axe looks at the page"
+
+
+def test_results_of_audits_name_the_plan_and_the_environments_of_their_rows(page: Page) -> None:
+    page.goto(page.url.partition("#")[0] + "#/model/marts.daily")
+    audits = page.get_by_role("region", name="Audits", exact=True)
+    expect(audits).to_contain_text("by prod-")
+    expect(audits).to_contain_text("these rows are shown in prod, dev")
 
 
 def test_a_version_is_compared_with_an_earlier_one(tmp_path: Path) -> None:

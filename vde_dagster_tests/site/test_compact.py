@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import UsageError
+from vde_dagster.overviews.documentation.values import FailedPlan
 from vde_dagster.plugins.site.build import SHELL, site_files, write_site
 from vde_dagster.plugins.site.compact import compact, script
 from vde_dagster_tests.site.generated import generated
@@ -47,10 +48,12 @@ def test_no_text_ends_a_script_and_every_text_comes_back(text: str) -> None:
 def test_a_thousand_models_keep_the_budget() -> None:
     made = site_files(generated(1000))
     shell = sum(len(made[name]) for name in SHELL)
+    sent = len(zlib.compress(b"".join(made[name] for name in SHELL)))
     data = sum(len(text) for name, text in made.items() if name not in SHELL)
     models = sum(len(text) for name, text in made.items() if "models-" in name)
     index = len(made["data/index.js"])
-    assert shell <= 60 * KB
+    assert sent <= 30 * KB
+    assert shell <= 90 * KB
     assert (models + index) / 1000 <= 1.5 * KB
     assert shell + data <= 2 * MB
 
@@ -76,7 +79,8 @@ def test_what_a_document_says_of_a_model_is_in_its_script() -> None:
     assert [words[one] for one in listed[2]] == [column.name for column in model.columns]
     assert tuple(names[one] for one in listed[3]) == model.parents
     assert [words[one] for one in details["types"]] == [column.type for column in model.columns]
-    assert (words[details["owner"]], details["source"]) == (model.owner, model.source)
+    assert details["source"] == model.source
+    assert (words[listed[6]], [words[tag] for tag in listed[7]]) == (model.owner, [*model.tags])
     at, length = details["query"]
     assert " ".join(model.source[at : at + length].split()) == model.query
     told = {
@@ -95,6 +99,24 @@ def test_what_a_document_says_of_a_model_is_in_its_script() -> None:
     for column in inherited:
         said = details["said"][str(places[column.name])]
         assert said == [column.description, column.inherited_from]
+
+
+def test_failures_are_listed_with_the_environments_that_show_the_rows() -> None:
+    document = generated(3)
+    table = document.tables[1]
+    failed = replace(table.audits[0], failed_rows=7, plan="prod-29Nov-restate-1")
+    table = replace(table, audits=(failed,))
+    plan = FailedPlan("prod", "prod-29Nov-new-2", document.as_of, "marts.x failed")
+    tables = (document.tables[0], table, document.tables[2])
+    made = values(compact(replace(document, tables=tables, failures=(plan,))))
+    at = int(failed.at.timestamp())
+    assert made["index"]["failed_audits"] == [[1, failed.audit, 7, at, "prod-29Nov-restate-1", [0]]]
+    assert made["index"]["failed_plans"] == [
+        ["prod", "prod-29Nov-new-2", int(document.as_of.timestamp()), "marts.x failed"]
+    ]
+    (shown,) = made["models-0"][1]["tables"].values()
+    assert shown["audits"] == [[failed.audit, int(failed.blocking), 7, at, "prod-29Nov-restate-1"]]
+    assert values(compact(document))["index"]["failed_audits"] == []
 
 
 def test_a_query_behind_characters_of_two_units_is_found_as_a_page_counts() -> None:

@@ -9,18 +9,21 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.environments.compare import (
     Difference,
     VersionChange,
     changes_until,
     compare_data,
 )
+from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.overviews.documentation.values import (
     AuditOutcome,
     DefinitionDifference,
     DocumentedEnvironment,
     DocumentedTable,
     EnvironmentDifference,
+    FailedPlan,
     FillCost,
     Publication,
     Range,
@@ -312,6 +315,49 @@ class EnvironmentContents:
                 tuple(columns.get("changed", ())),
                 tuple(map(describe_reason, reasons.get(name, ()))),
             )
+
+    def published_types(self, snapshot: Snapshot) -> dict[str, str]:
+        """Return the published Spark SQL types of a snapshot's columns.
+
+        A type is taken from the first environment that has a column of this version, and is absent
+        if none has it or its table cannot be read.
+
+        Returns:
+            Types by the columns' versions.
+        """
+        found: dict[str, str] = {}
+        for one in self.shown:
+            entry = one.entries.get(snapshot.name)
+            shown = self.snapshots.get(entry.snapshot_id) if entry is not None else None
+            if entry is None or shown is None:
+                continue
+            types = self._types(one, entry)
+            for column in shown.columns:
+                if column.name.lower() in types:
+                    found.setdefault(column.version, types[column.name.lower()])
+        return found
+
+    def _types(self, one: Environment, entry: Entry) -> dict[str, str]:
+        """Return the types of an entry's table or view by column, in lower case."""
+        workspace, table = self.workspace, self.tables.get(entry.table_id or "")
+        if table is None:
+            stored = workspace.store.snapshots.view_types([entry.snapshot_id])
+            return {name.lower(): type_ for name, type_ in stored.get(entry.snapshot_id, ())}
+        pin = self._pins[one.name].get(table.id)
+        try:
+            metadata = workspace.lakehouse.table_metadata(table.ref)
+        except VdeError:  # `vde fsck` reports it.
+            return {}
+        columns = columns_of(metadata, pin.schema_id if pin is not None else None)
+        return {name.lower(): type_ for name, type_ in columns.items()}
+
+    def failed_plans(self) -> Iterator[FailedPlan]:
+        """Yield the plans that failed since each environment's current version, newest first."""
+        for one in () if self.is_past else self.shown:
+            for record in self.workspace.store.plans.recent(one.name):
+                at = record.finished_at or record.created_at
+                if record.status == "failed" and at > one.published_at:
+                    yield FailedPlan(one.name, record.id, at, record.message)
 
     def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
         """Return the tables of the environments, with costs and results of audits."""

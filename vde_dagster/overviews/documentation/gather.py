@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -87,12 +88,13 @@ def gather_document(
         named,
         as_of,
         settings.catalog,
-        tuple(document_models(snapshots, exposures, tests)),
+        tuple(document_models(snapshots, exposures, tests, environments.published_types)),
         tuple(_exposure(one) for one in sorted(exposures, key=lambda one: one.name)),
         tuple(environments.documented_tables(fills)),
         tuple(environments.documented()),
         tuple(environments.recent_publications()),
         tuple(environments.differences()),
+        tuple(environments.failed_plans()),
     )
 
 
@@ -108,11 +110,13 @@ def document_models(
     snapshots: Mapping[ModelName, Snapshot],
     exposures: Sequence[Exposure] = (),
     tests: Iterable[UnitTest] = (),
+    published: Callable[[Snapshot], Mapping[str, str]] | None = None,
 ) -> list[DocumentedModel]:
     """Return snapshots as documented models, in their order.
 
     Args:
         snapshots: Parents before children.
+        published: Returns the published types of a snapshot's columns, for unknown types.
     """
     readers: dict[str, list[str]] = {}
     for name, snapshot in snapshots.items():
@@ -129,6 +133,12 @@ def document_models(
     found = []
     for name, snapshot in snapshots.items():
         columns = _columns(snapshot, described)
+        if published is not None and any(column.type is None for column in columns):
+            types = published(snapshot)
+            columns = tuple(
+                column if column.type else replace(column, type=types.get(column.version))
+                for column in columns
+            )
         described[str(name)] = {column.name.lower(): column for column in columns}
         own = str(name)
         labels = (readers.get(own, ()), outside.get(own, ()), tested.get(own, ()))

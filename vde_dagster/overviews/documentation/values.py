@@ -32,7 +32,7 @@ class DocumentedColumn:
     """Output column of a model.
 
     Args:
-        type: Spark SQL type, if known.
+        type: Spark SQL type, if known: by analysis, or else as its table or view was published.
         version: Hash of the definition of its value (hex).
         description: Its own description, or the description of the column that it copies.
         inherited_from: `schema.model.column` that the description comes from; None for its own.
@@ -360,6 +360,21 @@ class EnvironmentDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedPlan:
+    """Plan that failed after the environment's current version was published.
+
+    Args:
+        at: Time (UTC) at which it ended.
+        message: Reason for the failure, if it was recorded.
+    """
+
+    environment: str
+    plan: str
+    at: datetime
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Documentation of a project.
 
@@ -372,6 +387,7 @@ class Document:
         publications: Newest first, by environment.
         differences: Differences of each pair of environments, in both directions, and of requested
             versions with each environment and with each other.
+        failures: Failed plans by environment, newest first; none for an earlier version.
     """
 
     # Types of its parts, for annotations: `Document.Model`.
@@ -399,6 +415,7 @@ class Document:
     environments: tuple[DocumentedEnvironment, ...]
     publications: tuple[Publication, ...]
     differences: tuple[EnvironmentDifference, ...]
+    failures: tuple[FailedPlan, ...]
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

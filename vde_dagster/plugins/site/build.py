@@ -18,7 +18,10 @@ from vde_dagster.api.sources import replacing
 from vde_dagster.api.values import mask
 from vde_dagster.plugins.site.compact import compact
 
-SHELL = ("index.html", "site.css", "site.js", "search.js", "pages.js", "states.js", "graph.js")
+SHELL = (
+    *("index.html", "site.css", "site.js", "search.js", "select.js"),
+    *("pages.js", "states.js", "graph.js", "home.js"),
+)
 """Folder of the pages' own files."""
 
 DATA = "data"

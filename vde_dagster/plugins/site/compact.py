@@ -25,7 +25,7 @@ import msgspec
 from vde_dagster.api.reports import Document
 from vde_dagster.plugins.site.layout import place
 
-FORM = 1
+FORM = 2
 """Increased when older pages and scripts would be incompatible."""
 
 AT_ONCE = 50
@@ -157,11 +157,29 @@ class _Compactor:
                 [one.new, one.old, len(one.definitions), len(one.tables), *where]
                 for one, where in zip(document.differences, differs_in, strict=True)
             ],
+            "failed_plans": [
+                [one.environment, one.plan, _seconds(one.at), one.message or ""]
+                for one in document.failures
+            ],
+            "failed_audits": list(self._failed_audits()),
             "names": list(self.names.numbers),
             "words": list(self.words.numbers),
         }
         packed = {name: script(name, _packed(value)) for name, value in files.items()}
         return {"index": script("index", index), **packed}
+
+    def _failed_audits(self) -> Iterator[list[Any]]:
+        """Yield the audits whose last result has failing rows, with the environments' numbers."""
+        shown: dict[str, list[int]] = {}
+        for at, environment in enumerate(self.document.environments):
+            for id_ in {cell.table for cell in environment.models if cell.table}:
+                shown.setdefault(id_, []).append(at)
+        for table in self.document.tables:
+            for one in table.audits:
+                if one.failed_rows and table.id in shown:
+                    number = self.names.number(one.model)
+                    values = [one.audit, one.failed_rows, _seconds(one.at), one.plan]
+                    yield [number, *values, shown[table.id]]
 
     def _listed(self) -> Iterator[list[Any]]:
         """Yield for each model the data that is loaded at once."""
@@ -181,6 +199,8 @@ class _Compactor:
                 [number(name) for name in model.parents],
                 layer,
                 at,
+                self.words.number(model.owner or None),
+                [self.words.number(tag) for tag in model.tags],
             ]
 
     def _tables_by_model(self) -> dict[str, dict[int, Document.Table]]:
@@ -203,8 +223,6 @@ class _Compactor:
             cron=word(model.cron),
             cron_tz=model.cron_tz,
             unit=model.unit,
-            owner=word(model.owner) if model.owner else None,
-            tags=[word(tag) for tag in model.tags],
             grains=[list(grain) for grain in model.grains],
             partitioned_by=list(model.partitioned_by),
             path=model.path,
@@ -263,7 +281,7 @@ class _Compactor:
             filled=_ranges(table.filled),
             fills=fills,
             audits=[
-                [one.audit, int(one.blocking), one.failed_rows, _seconds(one.at)]
+                [one.audit, int(one.blocking), one.failed_rows, _seconds(one.at), one.plan]
                 for one in table.audits
                 if one.model == model
             ],

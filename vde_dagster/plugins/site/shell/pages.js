@@ -1,5 +1,5 @@
 "use strict";
-// The list of models, a model's page, and where a column's values come from and go to.
+// A model's page, and where a column's values come from and go to.
 
 const VALUES = new Set(["identity", "transformation", "aggregation"]);
 const UNKNOWN = new Set(["python", "unknown"]);
@@ -21,24 +21,6 @@ function cell(one, own, at) {
     change: named(change), category: named(category), rows, pinned, since, filled: filled || [], missing: missing || [],
   };
 }
-
-/** The first page: all models. */
-site.routes[""] = () => {
-  const { index } = site;
-  const rows = index.models.map(([kind, description, columns], number) => el("tr", {},
-    el("th", { scope: "row" }, modelLink(number)), el("td", {}, index.words[kind]),
-    el("td", { class: "number" }, columns.length), el("td", {}, description || "")));
-  const order = rows.map((_, at) => at).sort((one, other) => (index.names[one] < index.names[other] ? -1 : 1));
-  return {
-    title: index.project,
-    body: [
-      el("p", { class: "soft" }, `${count(index.models.length)} models`, index.environments.length ? [", shown in ", link(["environments"], index.environments.map(one => `${one.name}@${one.version}`).slice(0, 8).join(", "))] : ", nothing published"),
-      table("Models", ["Model", "Kind", "Columns", "Description"], order.map(at => rows[at])),
-      index.exposures.length ? section("Readers outside", table("Dashboards, syncs and others", ["Name", "What", "Description", "Owner", "Reads"], index.exposures.map(one => [
-        outside(one), one.what, one.said || "", one.owner || "", between([...new Set((one.reads || []).map(([model]) => model))].map(model => modelLink(model)))]))) : null,
-    ],
-  };
-};
 
 /** Only addresses of the web are links: others could be scripts. */
 function outside(one) {
@@ -64,10 +46,10 @@ site.routes.model = async (name, column) => {
       description ? el("p", {}, description) : el("p", { class: "soft" }, "No description"),
       lineage,
       facts(
-        ["Kind", site.index.words[kind]],
+        ["Kind", [kindMark(kind), site.index.words[kind]]],
         ["Schedule", model.cron === undefined ? null : `${site.index.words[model.cron]}${model.cron_tz ? ` ${model.cron_tz}` : ""}`],
-        ["Interval unit", model.unit], ["Owner", words(model.owner === undefined ? [] : [model.owner]).join()],
-        ["Tags", words(model.tags).map(tag => el("span", { class: "chip" }, tag))],
+        ["Interval unit", model.unit], ["Owner", ownerOf(number)],
+        ["Tags", words(site.index.models[number][7]).map(tag => el("span", { class: "chip" }, tag))],
         ["Grain", (model.grains || []).map(grain => grain.join(", ")).join("; ")],
         ["Partitioned by", (model.partitioned_by || []).join(", ")],
         ["Version", el("code", {}, model.version)],
@@ -149,8 +131,8 @@ function environmentsByTable(cells) {
 function audited(model, cells) {
   if (!model.audits) return null;
   const tables = environmentsByTable(cells.filter(one => (model.tables || {})[one.table]));
-  const results = name => [...tables].flatMap(([number, environments]) => (model.tables[number].audits || []).filter(each => each[0] === name).map(([, , failed, at]) => (
-    el("div", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed", el("small", { class: "soft" }, ` ${when(at)} in ${environments}`)))));
+  const results = name => [...tables].flatMap(([number, environments]) => (model.tables[number].audits || []).filter(each => each[0] === name).map(([, , failed, at, plan]) => (
+    el("div", {}, el("span", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed"), el("small", { class: "soft" }, ` ${when(at)} by `, el("code", {}, plan), `; these rows are shown in ${environments}`)))));
   return section("Audits", table("Audits and their last results", ["Audit", "Stops a publication", "Last result", "Query"], model.audits.map(([name, blocking, query]) => {
     const found = results(name);
     return [name, blocking ? "yes" : "no", found.length ? found : el("span", { class: "soft" }, "not run"), el("details", {}, el("summary", {}, "Query"), sql(query))];

@@ -88,6 +88,7 @@ function modelLink(number, column) {
 
 const between = (nodes, mark = ", ") => nodes.flatMap((one, at) => (at ? [mark, one] : [one]));
 const count = number => number.toLocaleString("en");
+const some = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 const when = seconds => (seconds === null || seconds === undefined ? "" : new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " "));
 const day = seconds => when(seconds).replace(" 00:00", "");
 
@@ -127,6 +128,7 @@ async function show() {
   const title = el("h1", { tabindex: -1 }, made.title);
   const main = document.getElementById("main");
   main.replaceChildren(title, ...[made.body].flat(9).filter(Boolean));
+  main.classList.toggle("broad", Boolean(made.broad));
   document.title = `${made.title} · ${site.index.project}`;
   for (const one of document.querySelectorAll("header nav a")) {
     const its = one.getAttribute("href").slice(2);

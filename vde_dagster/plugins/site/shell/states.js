@@ -14,7 +14,7 @@ site.routes.environments = async () => {
   const order = [...rows.keys()].sort((one, other) => (names[one] < names[other] ? -1 : 1));
   const made = order.map(number => [number, el("tr", {}, el("th", { scope: "row" }, modelLink(number)), rows.get(number).map(matrixCell))]);
   const differ = el("input", { type: "checkbox", id: "differ" });
-  const part = el("input", { type: "search", id: "part", "aria-label": "Part of a model's name" });
+  const part = el("input", { type: "search", id: "part", "aria-label": "Part of a model's name", placeholder: "Part of a name" });
   const status = el("span", { class: "soft", role: "status" });
   const filter = () => {
     const shown = made.filter(([number, row]) => {
