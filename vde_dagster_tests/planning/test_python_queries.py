@@ -76,6 +76,13 @@ def test_code_that_may_read_more_depends_on_whole_parents(tmp_path: Path, body: 
     assert version(tmp_path, body, more=more, added=", c").version.rows != before.version.rows
 
 
+def test_a_decorated_function_may_be_wrapped_by_one_that_reads_more() -> None:
+    text = "@model('m.wet')\n{}def run(c):\n    return c.sql('SELECT 1 FROM s.t')"
+    assert literal_queries(text.format(""), "run") == ("SELECT 1 FROM s.t",)
+    assert literal_queries(text.format("@reads_more\n"), "run") is None
+    assert literal_queries(text.format("@functools.wraps(other)\n"), "run") is None
+
+
 def test_the_order_of_a_querys_columns_is_part_of_the_version(tmp_path: Path) -> None:
     body = 'return context.fetchdf("SELECT * EXCEPT (id) FROM m.rain")'
     folder = ProjectFolder(tmp_path, FILES)

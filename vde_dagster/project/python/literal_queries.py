@@ -28,7 +28,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
     Returns:
         The queries' texts; None if the function may also read other rows.
 
-    >>> code = "def run(context):\\n    return context.fetchdf('SELECT a FROM s.t')"
+    >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")
     ('SELECT a FROM s.t',)
     >>> literal_queries(code.replace("'SELECT a FROM s.t'", "text"), "run") is None
@@ -43,7 +43,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
         return None
     node = found[0]
     parameters = [*node.args.posonlyargs, *node.args.args]
-    if not parameters:
+    if not parameters or not all(map(_is_model_decorator, node.decorator_list)):
         return None
     context = parameters[0].arg
     names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
@@ -93,6 +93,13 @@ class _Uses(ast.NodeVisitor):
 
     def _is_context(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self.context
+
+
+def _is_model_decorator(node: ast.expr) -> bool:
+    """Return whether a decorator registers the function as it is; another one may wrap it."""
+    called = node.func if isinstance(node, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+    return name == "model"
 
 
 def _literal(node: ast.Call) -> str | None:
