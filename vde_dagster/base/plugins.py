@@ -81,8 +81,8 @@ class Plugin:
         what = f"plug-in '{self.name}' ({self.seam}) of {self.distribution} {self.version}"
         if self.seam not in SEAMS:
             raise UsageError(
-                f"{what} is for an unknown seam",
-                hint=f"seams: {', '.join(SEAMS)}; was it made for another version of vde-dagster?",
+                f"{what} is for an unknown extension point (seam)",
+                hint=f"seams are {', '.join(SEAMS)}; install a version made for this vde-dagster",
             )
         try:
             return self.entry.load()

@@ -91,7 +91,7 @@ class PinnedVersion:
 
     def _gone(self, name: ModelName) -> UsageError:
         shown = self.version
-        why = "another program than vde expired or dropped them"
+        why = "a program other than vde expired or dropped them"
         hint = "run `vde fsck` to find the damage; read another version, or restore a backup"
         if self.handles.store.versions.is_before_end(shown.name, shown.version):
             why = "the environment was dropped since"

@@ -200,7 +200,7 @@ def test_the_setting_is_the_default_of_all_nodes() -> None:
         ("@hourly", "meta.vde must have keys and values"),
         ({"cron": "@often"}, "'@often' is not a cadence"),
         ({"cron_tz": "Mars"}, "meta.vde.cron_tz 'Mars' is not a time zone"),
-        ({"skip_unchanged": "no"}, "meta.vde.skip_unchanged is true or false"),
+        ({"skip_unchanged": "no"}, "meta.vde.skip_unchanged must be true or false"),
     ],
 )
 def test_a_wrong_meta_is_a_mistake(vde: Any, message: str) -> None:

@@ -437,7 +437,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         (
             _set("nodes", "snapshot.shop.order_history", "config", "hard_deletes", value="all"),
             "snapshots/customer_history.yml:8: the configuration of 'order_history' cannot be read"
-            ": hard_deletes is one of ignore, invalidate, new_record, and not 'all'",
+            ": hard_deletes must be one of ignore, invalidate, new_record, not 'all'",
         ),
         (
             _set("nodes", "snapshot.shop.order_history", "config", "strategy", value="other"),
@@ -456,7 +456,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
                 },
             ),
             "models/marts/order_facts.sql:1: the configuration of 'order_facts' cannot be read: "
-            "merge_update_columns and merge_exclude_columns exclude each other "
+            "merge_update_columns and merge_exclude_columns cannot be combined "
             "Hint: correct it in dbt, and run `dbt compile`",
         ),
         (

@@ -248,7 +248,7 @@ def test_words_are_answered_for(shop: ProjectFolder) -> None:
         renamed = lsp.RenameParams(document, at("revenue"), "takings")
         edit = await client.text_document_rename_async(renamed)
         assert edit.changes.keys() == {editor.uri(CUSTOMERS), editor.uri(TOP)}
-        with pytest.raises(JsonRpcException, match="a renaming to 'customer'"):
+        with pytest.raises(JsonRpcException, match="renaming to 'customer'"):
             await client.text_document_rename_async(
                 lsp.RenameParams(document, at("revenue"), "customer")
             )

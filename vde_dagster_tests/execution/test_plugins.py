@@ -354,7 +354,7 @@ def test_info_lists_every_plug_in_and_why_one_is_broken(
         "error": None,
     }
     assert "No module named 'vde_broken'" in by_name["kinds", "BROKEN"]["error"]
-    assert "an unknown seam" in by_name["no_such_seam", "anything"]["error"]
+    assert "an unknown extension point (seam)" in by_name["no_such_seam", "anything"]["error"]
     own = [one for one in found if one["distribution"] == "vde-dagster"]
     assert not [one["error"] for one in own if one["error"]]
     every = vde("info", "--project", folder.root, "--plugins").out

@@ -135,7 +135,7 @@ def test_a_signature_in_another_spelling_of_base64_is_refused(signed: Team, vde:
         for text in respelled(made[field], padding)[:2]:
             other = {**content, "attached": {"signatures": [{**made, field: text}]}}
             signed.file.write_bytes(file_bytes(other))
-            assert "is not what was signed" in refused(signed, vde)
+            assert "differs from what was signed" in refused(signed, vde)
 
 
 def test_one_key_in_two_spellings_of_base64_is_one_persons(team: Team) -> None:

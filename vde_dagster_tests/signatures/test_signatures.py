@@ -103,7 +103,7 @@ def test_a_plan_that_was_changed_behind_its_signature_is_refused(team: Team, vde
     assert "the stored plan differs in plan.warnings" in refused(team, vde)
     with team.open() as workspace:  # Whoever can write the state's tables changes that, too.
         _write_over(workspace, forged)
-    assert "is not what was signed (by anna)" in refused(team, vde)
+    assert "differs from what was signed (by anna)" in refused(team, vde)
 
 
 def test_a_plan_that_was_changed_in_the_state_after_it_was_signed_is_refused(
@@ -157,7 +157,7 @@ def test_a_signature_with_anything_changed_is_refused(team: Team, vde: Vde, part
     if part == "key":
         content["attached"]["signatures"] = [one]
     team.file.write_bytes(file_bytes(content))
-    assert "is not what was signed" in refused(team, vde)
+    assert "differs from what was signed" in refused(team, vde)
 
 
 @pytest.mark.parametrize("value", [{}, [1], [{"key": 1}], "no", [{"key": "k", "at": "a"}]])
@@ -177,7 +177,7 @@ def test_the_signature_of_one_plan_is_none_of_another(team: Team, vde: Vde) -> N
     team.reviewer.edit("models/total.sql", "max(n)", "min(n)")
     vde("plan", "prod", "--save", team.file, "--project", team.reviewer.root)
     team.file.write_bytes(file_bytes({**json.loads(team.file.read_text()), "attached": signed}))
-    assert "is not what was signed (by anna)" in refused(team, vde)
+    assert "differs from what was signed (by anna)" in refused(team, vde)
     sign_again = vde(
         "plan", "sign", team.file, "--key", team.root / "anna.pem", "--project", team.reviewer.root
     )

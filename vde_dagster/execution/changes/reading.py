@@ -129,7 +129,7 @@ class Changes:
         """
         if found.cursor is None or found.more:
             raise UsageError(
-                "these changes were not read with a cursor, or not completely",
+                "these changes were read without a cursor, or only in part",
                 hint="read them with cursor=… and without a limit",
             )
         read = found.changes

@@ -461,7 +461,7 @@ def _require(plan: Plan, found: list[str]) -> None:
     if found:
         told = "; ".join(found[:_MOST])
         raise UsageError(
-            f"plan {plan.id} was not applied, because it contradicts its content: {told}"
+            f"plan {plan.id} was not applied, because its fields contradict its content: {told}"
             f"{and_more(len(found), _MOST)}",
             hint=f"check `vde log` for its origin, and plan again: vde plan {plan.environment}",
         )

@@ -258,7 +258,7 @@ class _Reading:
         found = pinned_metadata(self.metadata, *self.state, columns, {}, uuid, {}, fields)
         if found is None:
             raise UsageError(
-                f"the data of {self.name} is gone: another program than vde expired it",
+                f"the data of {self.name} is gone: a program other than vde expired it",
                 hint="run `vde fsck` to find the damage; read another version, or restore a backup",
             )
         return found

@@ -213,7 +213,7 @@ def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[
     if lost:
         raise StoreError(
             f"the REST catalog accepted the branch '{lost[0]}' of {ref} but did not store it",
-            hint="rows wait for their audits on branches: use a catalog that stores them",
+            hint="use a catalog that stores branches: rows wait on a branch until their audits end",
         )
 
 

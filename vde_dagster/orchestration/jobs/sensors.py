@@ -51,7 +51,7 @@ def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.Senso
 
     @dg.sensor(
         name=Names.from_settings(settings).named("vde_code_changes"),
-        description="Checks the project's files; plans every change of their meaning.",
+        description="Checks the project's files, and plans every change that affects a model.",
         jobs=jobs,
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,

@@ -165,7 +165,7 @@ class _Assignment:
                     return known
         if table is None:
             raise UsageError(
-                f"{snapshot.name} reused a table of production's that no longer exists",
+                f"{snapshot.name} reuses a production table that no longer exists",
                 hint=f"plan the project again: vde plan {self.environment}",
             )
         if deployed:

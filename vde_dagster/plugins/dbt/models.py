@@ -176,8 +176,8 @@ def _python(
 ) -> tuple[Model, dict[ModelName, SourceLocation]]:
     if context.dialect != "spark":
         raise ProjectError(
-            f"'{unit.node.name}' is a model in Python for the adapter '{context.adapter}'",
-            hint="models in Python of dbt-spark and dbt-databricks are read",
+            f"'{unit.node.name}' is a Python model for the adapter '{context.adapter}'",
+            hint="only Python models of dbt-spark and dbt-databricks are supported",
             location=model.location,
         )
     names = {".".join(parts): context.names.model_name(parts) for parts in unit.parents}

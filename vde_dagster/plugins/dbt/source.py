@@ -315,7 +315,7 @@ class DbtProject:
         adapter = self._memory["adapter"]
         if adapter not in _DIALECTS:
             raise ProjectError(
-                f"the manifest is for the adapter '{adapter}', whose SQL is not known here",
+                f"the manifest is for the adapter '{adapter}', whose SQL dialect is not supported",
                 hint=f"adapters: {', '.join(_DIALECTS)}",
                 location=SourceLocation(Path(self._path)),
             )

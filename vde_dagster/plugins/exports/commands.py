@@ -36,7 +36,9 @@ To = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="TIME", help="Report rows missing at this time; default now."),
+    typer.Option(
+        "--at", metavar="TIME", help="Report intervals missing at this time; default now."
+    ),
 ]
 Schema = Annotated[
     bool, typer.Option("--schema", help="Print the JSON Schema of the form json instead.")
@@ -65,7 +67,7 @@ def describe(
         Output(True).result(Document.json_schema(), "")
         return
     if to is None and form == "dbt":
-        raise UsageError("dbt's form is two files", hint="pass their folder: --to DIR")
+        raise UsageError("the form dbt writes two files", hint="pass their folder: --to DIR")
     folder = to if form == "dbt" else to.absolute().parent if to is not None else None
     if folder is not None and not folder.is_dir():
         raise UsageError(f"the folder {folder} does not exist", hint="create it first")

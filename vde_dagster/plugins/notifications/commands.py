@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import Workspace
 
 Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="A target's name, or owner:NAME of an owner.")
+    str, typer.Argument(metavar="TARGET", help="A target's name, or owner:NAME for an owner.")
 ]
 
 

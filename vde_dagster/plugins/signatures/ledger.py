@@ -44,7 +44,7 @@ class Signatures:
         if bad := wrong(document, found):
             names = ", ".join(settings.who(one.key) or one.key for one in bad)
             raise UsageError(
-                f"the plan {plan_id} is not what was signed (by {names}): nothing was applied",
+                f"plan {plan_id} differs from what was signed (by {names}): nothing was applied",
                 hint="use the file as it was signed, or have this one signed: vde plan sign FILE",
             )
         if found and not signers(settings, document, found):

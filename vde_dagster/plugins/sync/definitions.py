@@ -67,7 +67,7 @@ class SyncDefinition:
         if environment not in self.to:
             raise UsageError(
                 f"the sync '{self.name}' sends nothing from '{environment}'",
-                hint=f"{self.place}: name it under `to`, where there is {', '.join(self.to)}",
+                hint=f"{self.place}: add it under `to`, which has {', '.join(self.to)}",
             )
         return _sink(self.sink, expand_secrets(self.to[environment]))
 

@@ -167,7 +167,7 @@ class Syncs:
                     continue
                 try:
                     if target is None:
-                        raise UsageError("the version that somebody stopped at is gone")
+                        raise UsageError("the version of the interrupted run was deleted")
                     done = self._deliver(definition, outside, target, cursor)
                 except UsageError:
                     if target is version:

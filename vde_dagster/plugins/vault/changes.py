@@ -416,6 +416,6 @@ def _check_deletions(write: Write, kind: Changes, query: str) -> None:
             raise ExecutionError(
                 f"{model.name} {write.task.interval.text}: the delivery of {time} lacks {gone} of "
                 f"{present} keys, more than most_deleted ({kind.most_deleted:g}) allows",
-                hint="load the whole delivery; if they were deleted, increase most_deleted",
+                hint="load the whole delivery; if these keys were deleted, increase most_deleted",
                 location=model.location,
             )

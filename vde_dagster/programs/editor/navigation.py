@@ -60,7 +60,7 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
     found = symbols.at(path, offset)
     if not found:
         raise UsageError(
-            "no column, table or model with known uses is here",
+            "the word here cannot be renamed, because its uses are unknown",
             hint="names written by macros, and ambiguous names, cannot be renamed",
         )
     chosen = next((one for one in found if one.output or not one.defines), found[0])
@@ -174,14 +174,14 @@ def _model_renamed(
     if symbol.model in after.project.models:
         readers = [n for n, m in after.project.models.items() if symbol.model in m.depends_on]
         raise UsageError(
-            f"after a renaming to '{said}', {listed(readers)} would still read {symbol.model}",
+            f"after renaming to '{said}', {listed(readers)} would still read {symbol.model}",
             hint="rename it there by hand",
         )
     for name, snapshot in reading.snapshots.items():
         now = after.snapshots.get(new if name == symbol.model else name)
         if now is None or now.version.rows != snapshot.version.rows:
             raise UsageError(
-                f"a renaming to '{said}' would change rows of {name}", hint="edit by hand"
+                f"renaming to '{said}' would change rows of {name}", hint="edit by hand"
             )
     return {file: sorted(found.values()) for file, found in edits.items()}
 
@@ -215,7 +215,7 @@ def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -
     if wrong:
         place = f"{wrong[0].location}: " if wrong[0].location is not None else ""
         raise UsageError(
-            f"a renaming to '{new}' would cause a mistake: {place}{wrong[0].message}",
+            f"renaming to '{new}' would cause a mistake: {place}{wrong[0].message}",
             hint=_way_out(before, new, wrong[0]),
         )
     return after
@@ -244,7 +244,7 @@ def _require_same(
         now = after.snapshots.get(name)
         if now is None or now.version.rows != old.version.rows:
             raise UsageError(
-                f"a renaming to '{new}' would change rows of {name}", hint="edit it by hand"
+                f"renaming to '{new}' would change rows of {name}", hint="edit it by hand"
             )
         own = symbol.kind == "column" and name == symbol.model
         versions = {c.name.lower(): c.version for c in old.columns}
@@ -253,5 +253,5 @@ def _require_same(
             not own and set(versions) - set(new_ones) - {symbol.name}
         ):
             raise UsageError(
-                f"a renaming to '{new}' would change values of {name}", hint="edit it by hand"
+                f"renaming to '{new}' would change values of {name}", hint="edit it by hand"
             )

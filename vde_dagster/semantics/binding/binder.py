@@ -87,7 +87,9 @@ class Binder:
         """Whether equalities within one table are noted, which versions do not need."""
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind an expression; an unsupported one becomes an unknown node with a doubt."""
+        """Bind an expression; an unsupported one becomes an unknown node, with the reason
+        recorded.
+        """
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)

@@ -33,7 +33,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     place = start_path(command_line_config(context_config(settings)))
     if place is None:
         raise UsageError(
-            "Spark's own scripts must start it here, because they read more than the settings",
+            "Spark must be started by its own scripts here, which read more than the settings",
             hint="docs/operations.md lists the reasons: SPARK_CONF_DIR, spark.files, …",
         )
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:

@@ -114,7 +114,7 @@ def incremental_filling(
     if strategy == "insert_overwrite":
         if config.get("partitions"):
             raise ValueError(
-                "partitions replaces partitions without new rows, and is not read here"
+                "partitions, which also replaces partitions without new rows, is not supported"
             )
         if partitioned:
             return Filling(Kind.named("INCREMENTAL_BY_PARTITION", **kept), both)
@@ -148,14 +148,18 @@ def _by_key(
     if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
             if config[name]:
-                raise ValueError(f"{name} changes which rows a merge writes, and is not read here")
+                raise ValueError(
+                    f"{name}, which changes the rows that a merge writes, is not supported"
+                )
         values["when_matched"] = _updated(config)
     only, unknown = _merge_filter(node, strategy, dialect)
     if adapter == "databricks" and strategy == "delete+insert":
         # Its REPLACE ON compares by <=>, and its predicates filter the new rows, too.
         values["nulls_match"] = True
         if only:
-            raise ValueError("incremental_predicates of delete+insert filter the new rows, too")
+            raise ValueError(
+                "incremental_predicates of delete+insert, which filter new rows, are not supported"
+            )
     key = read_key(texts(config.get("unique_key")), dialect)
     given = {"unique_key": key, "merge_filter": only, "strategy": strategy}
     return Kind.named("INCREMENTAL_BY_UNIQUE_KEY", **given, **values), unknown
@@ -165,7 +169,7 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return properties of kinds whose tables are changed in place."""
     change = str(config.get("on_schema_change") or "ignore")
     if change not in _POLICIES:
-        raise ValueError(f"on_schema_change is one of {', '.join(_POLICIES)}, and not '{change}'")
+        raise ValueError(f"on_schema_change must be one of {', '.join(_POLICIES)}, not '{change}'")
     never = config.get("full_refresh") is False
     if not never and change == "ignore":
         return {}
@@ -179,9 +183,9 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
     if not column:
-        raise ValueError("a microbatch model has an event_time")
+        raise ValueError("a microbatch model needs an event_time")
     if unit not in BATCH_CRONS:
-        raise ValueError(f"batch_size is one of {', '.join(BATCH_CRONS)}, and not '{unit}'")
+        raise ValueError(f"batch_size must be one of {', '.join(BATCH_CRONS)}, not '{unit}'")
     lookback = config.get("lookback")
     values = {**kept, "lookback": 1 if lookback is None else int(lookback), "batch_size": 1}
     unknown: tuple[str, ...] = ()
@@ -204,7 +208,7 @@ def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
     if names and kept:
-        raise ValueError("merge_update_columns and merge_exclude_columns exclude each other")
+        raise ValueError("merge_update_columns and merge_exclude_columns cannot be combined")
     if names:
         return (("", tuple((name, f"source.{column_part(name)}") for name in names)),)
     if kept:

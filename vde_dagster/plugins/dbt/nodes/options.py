@@ -43,7 +43,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
     if isinstance(given, Mapping):  # BigQuery's.
         column, unit = str(given.get("field") or ""), str(given.get("granularity") or "day")
         if given.get("data_type", "date") == "int64" or not column:
-            raise ValueError("partition_by is a range of numbers, which Iceberg does not have")
+            raise ValueError("partition_by is a range of numbers, which Iceberg does not support")
         is_day = given.get("data_type", "date") == "date" and unit == "day"
         return (column if is_day else f"{unit}s({column})",)
     return tuple(

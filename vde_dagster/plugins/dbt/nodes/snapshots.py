@@ -43,10 +43,10 @@ def snapshot_kind(node: Node, dialect: str) -> Kind:
     updated_at = config.get("updated_at")
     if config.get("strategy") == "timestamp":
         if not updated_at:
-            raise ValueError("a snapshot of strategy timestamp has an updated_at")
+            raise ValueError("a snapshot of strategy timestamp needs an updated_at")
         columns, expressions = read_key([str(updated_at)], dialect)
         if expressions:
-            raise ValueError(f"updated_at is a column here, and not '{updated_at}'")
+            raise ValueError(f"updated_at must be the name of a column, not '{updated_at}'")
         shared |= {"updated_at_name": columns[0], "updated_at_as_valid_from": True}
         return Kind.named("SCD_TYPE_2_BY_TIME", **shared)
     if config.get("strategy") != "check":
@@ -98,7 +98,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
 def _unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]:
     columns, expressions = read_key(texts(config.get("unique_key")), dialect)
     if not (columns or expressions):
-        raise ValueError("a snapshot has a unique_key")
+        raise ValueError("a snapshot needs a unique_key")
     return (*map(column_part, columns), *expressions)
 
 
@@ -146,7 +146,7 @@ def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect
 def _deletes(config: Mapping[str, Any]) -> str:
     value = str(config.get("hard_deletes") or "ignore")
     if value not in _DELETES:
-        raise ValueError(f"hard_deletes is one of {', '.join(_DELETES)}, and not '{value}'")
+        raise ValueError(f"hard_deletes must be one of {', '.join(_DELETES)}, not '{value}'")
     return "invalidate" if config.get("invalidate_hard_deletes") and value == "ignore" else value
 
 

@@ -36,7 +36,7 @@ def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) ->
         times["start"] = parse_instant(str(given["start"]))
     if "skip_unchanged" in given:
         if not isinstance(given["skip_unchanged"], bool):
-            raise ValueError("meta.vde.skip_unchanged is true or false")
+            raise ValueError("meta.vde.skip_unchanged must be true or false")
         times["skip_unchanged"] = given["skip_unchanged"]
     if filling.kind.by_intervals:
         unit = filling.batch or "day"

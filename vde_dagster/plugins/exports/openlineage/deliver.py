@@ -179,7 +179,7 @@ class Refused:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return a sentence about the refused events, for another message."""
+        """Return a sentence about the refused events, to append to another message."""
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
