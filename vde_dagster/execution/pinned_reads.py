@@ -135,8 +135,8 @@ def with_pinned_tables(
     gone = sorted(name for one, (name, _) in wanted.items() if one not in found)
     if gone:
         raise UsageError(
-            f"the data of {', '.join(map(str, gone))} in '{resolver.environment}' is gone: another "
-            "program than vde expired or dropped it",
+            f"the data of {', '.join(map(str, gone))} in '{resolver.environment}' is gone: a "
+            "program other than vde expired or dropped it",
             hint="run `vde fsck` to find the damage, and restore a backup",
         )
     return replace(resolver, pinned={**resolver.pinned, **found})

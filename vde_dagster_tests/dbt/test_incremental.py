@@ -102,12 +102,14 @@ def test_keys_are_written_as_the_strategy_does(
 
 @pytest.mark.parametrize("name", ["merge_update_condition", "merge_clauses", "matched_condition"])
 def test_configuration_by_which_a_merge_writes_other_rows_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} changes which rows a merge writes"):
+    with pytest.raises(ValueError, match=f"{name}, which changes the rows that a merge writes"):
         _filling("snowflake", unique_key="k", **{name: "x > 1"})
 
 
 def test_partitions_that_are_replaced_without_new_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="partitions replaces partitions without new rows"):
+    with pytest.raises(
+        ValueError, match="partitions, which also replaces partitions without new rows"
+    ):
         _filling("bigquery", incremental_strategy="insert_overwrite", partitions=["'2024-01-01'"])
 
 

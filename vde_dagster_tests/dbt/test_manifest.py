@@ -419,7 +419,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set(*CUSTOMERS, "language", value="python"),
-            "models/marts/customers.sql:1: 'customers' is a model in Python",
+            "models/marts/customers.sql:1: 'customers' is a Python model",
         ),
         (
             _set("functions", value={"f": {"name": "f", "original_file_path": "functions/f.sql"}}),

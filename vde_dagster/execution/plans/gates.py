@@ -54,8 +54,8 @@ class Gates:
             approved: Whether a person has read the plan, so that its texts must also be correct.
 
         Raises:
-            VdeError: The plan's fields contradict its content, the environment has changed since, or
-                a gate cannot decide.
+            VdeError: The plan's fields contradict its content, the environment has changed since,
+                or a gate cannot decide.
         """
         if approved or any(GATES.find(name) is not None for name in self.handles.settings.plugins):
             return self.objections(proven(self.handles, plan))

@@ -93,7 +93,7 @@ class TimeColumn:
 
     @property
     def pattern(self) -> str:
-        """The strftime format of text and numbers, written out."""
+        """The strftime format of text and numbers, with the default filled in."""
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
         return expand(self.format or default)
 

@@ -62,7 +62,7 @@ def without_ephemeral(
 def _definitions(
     source: SourceText, tokens: list[Token], ephemeral: Mapping[str, Sequence[str]]
 ) -> tuple[list[Edit], list[Edit]]:
-    """Return edits that remove the definitions, and WITH if no other definition follows."""
+    """Return edits that remove the CTEs of ephemeral models, and WITH if no other CTE follows."""
     first = 1
     if not tokens or not tokens[0].is_word("WITH"):
         return [], []

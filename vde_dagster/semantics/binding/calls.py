@@ -482,7 +482,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
-    """Return a window function without FILTER and the treatment of NULLs."""
+    """Return a window function without FILTER, IGNORE NULLS and RESPECT NULLS."""
     while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         e = e.this
     return e

@@ -144,7 +144,9 @@ def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
 
 
 def _made(interval: exp.Interval) -> exp.Expr | None:
-    """Return the call, or None for an interval that Spark reads, or of an unknown unit."""
+    """Return a call of MAKE_INTERVAL; None for an interval that Spark reads, or of an unknown
+    unit.
+    """
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
