@@ -98,7 +98,7 @@ _FAMILIES = {
 """Types that Spark converts to each other, by the letters of all of them."""
 _MAP, _TEXT = "%", "t"
 _CHOSEN = frozenset({"ysilfde", "azn"})
-_COMPARED = _CHOSEN | {"b", "o"}
+_COMPARED = _CHOSEN | {"b", "h", "o"}
 
 
 def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:

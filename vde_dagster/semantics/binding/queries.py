@@ -111,7 +111,8 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     if outer is not None:
         computed = grouping is not None or scope.has_window
         asked = chain(order, *(([*lists[0], *qualify], scope.group_keys) if computed else ()))
-        if any(n.tag == "ref" and n.parts[0] not in group.sources for n in walk(asked)):
+        own = {*group.sources, *made}
+        if any(n.tag == "ref" and n.parts[0] not in own for n in walk(asked)):
             binder.give_up("an outer query's column where a subquery groups or sorts its rows")
     if grouping is not None:
         understood = binder.doubt is None
