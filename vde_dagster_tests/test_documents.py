@@ -203,7 +203,7 @@ def test_versions_of_the_readme_are_those_of_the_package_and_of_its_lock() -> No
     )
     assert rows["Dagster"] == (least["dagster"], locked["dagster"])
     assert rows["SQLGlot"] == (
-        f"{least['sqlglot']} or newer 30",
+        f"{least['sqlglot']} or newer, below 31",
         f"{least['sqlglot']}.0, {locked['sqlglot']}",
     )
     assert rows["dbt"][0] == f"{least['dbt-core']} to 1.11"

@@ -107,7 +107,7 @@ class Weight:
 
 
 def bytes_at_once(settings: SparkSettings) -> int:
-    """Return the default limit on bytes of its parents' files for a batch."""
+    """Return the default limit on the bytes of parents' files that a batch reads."""
     if settings.batch_bytes is not None:
         return settings.batch_bytes
     if not is_local(settings.master):

@@ -78,7 +78,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the ranges computed elsewhere from removed rows; None if no rows are removed."""
+        """Return the changed ranges, which outdate rows computed from them; None if no rows move."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}

@@ -91,7 +91,8 @@ class PlanFiles:
         """Return a plan as JSON values, without attachments.
 
         Args:
-            plan: The plan as read from the state: before that, definitions may have been rehashed.
+            plan: The plan as read from the state; in a plan in memory, definitions may have other
+                hashes.
         """
         return plan_document(plan, _identity(self.handles))
 

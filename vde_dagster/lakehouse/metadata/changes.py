@@ -235,7 +235,7 @@ _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 
 def _no_id() -> int:
-    raise ConflictError("a nested type does not widen in place", hint="plan again")
+    raise ConflictError("a nested type cannot be widened in place", hint="plan again")
 
 
 def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Updates:

@@ -232,7 +232,7 @@ def absent_tables(
             str(one) for one, m in models.items() if name in (*m.depends_on, *m.audited_against)
         ]
         reader = readers[0] if readers else "a model"
-        what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
+        what = f"{reader} reads {name}, which is neither a model, nor declared, nor in the catalog"
         hint = "declare tables that others write in external_models.yaml"
         if is_declared:
             what = f"{reader} reads {name}, which is declared and not in the catalog"

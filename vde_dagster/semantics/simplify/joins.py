@@ -101,7 +101,7 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
 
 
 def merge_readings(parts: Parts) -> None:
-    """Read every row of a table with a key once, wherever that is enough."""
+    """Merge several readings of a table with a key if they certainly return the same row."""
     if not _any_table_twice(parts):
         return
     in_sets = {s.group for s in parts.derived() if len(s.keys) > 1}
