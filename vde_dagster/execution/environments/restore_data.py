@@ -78,7 +78,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the changed ranges, which outdate rows computed from them; None if no row moves."""
+        """Return the changed ranges, which outdate rows computed from them; None without any."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
