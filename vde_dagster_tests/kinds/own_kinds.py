@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.planning.kinds import register
+from vde_dagster.planning.kinds import meaning_for
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.spark.strategies.base import strategy_for
 from vde_dagster_tests.kinds.appended import Appended
@@ -16,8 +16,8 @@ from vde_dagster_tests.kinds.newest_rows_writer import NewestWriter
 def know_kinds() -> None:
     """Register APPENDED and NEWEST_ROWS."""
     KINDS.add(Appended, NewestRows)
-    register(AppendedMeaning(), Appended)
-    register(NewestMeaning(), NewestRows)
+    meaning_for(Appended)(AppendedMeaning)
+    meaning_for(NewestRows)(NewestMeaning)
     strategy_for(Appended)(AppendedRows)
     strategy_for(NewestRows)(NewestWriter)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -155,12 +156,17 @@ class Meaning:
 
 _MEANINGS: dict[type[Kind], Meaning] = {}
 _PLUGINS: Seam[type[Meaning]] = Seam("kind_meanings")
+MeaningClass = TypeVar("MeaningClass", bound="type[Meaning]")
 
 
-def register(meaning: Meaning, *kinds: type[Kind]) -> None:
-    """Register the meaning of some kinds."""
-    for kind in kinds:
-        _MEANINGS[kind] = meaning
+def meaning_for(*kinds: type[Kind]) -> Callable[[MeaningClass], MeaningClass]:
+    """Register the decorated class as the meaning of some kinds."""
+
+    def register(cls: MeaningClass) -> MeaningClass:
+        _MEANINGS.update(dict.fromkeys(kinds, cls()))
+        return cls
+
+    return register
 
 
 def meaning_of(kind: Kind) -> Meaning:
@@ -171,6 +177,5 @@ def meaning_of(kind: Kind) -> Meaning:
     """
     meaning = _MEANINGS.get(type(kind))
     if meaning is None:
-        meaning = _PLUGINS.require(kind.name)()
-        register(meaning, type(kind))
+        meaning = _MEANINGS[type(kind)] = _PLUGINS.require(kind.name)()
     return meaning

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.planning.kinds.base import meaning_for
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 
 
+@meaning_for(Custom)
 class CustomMeaning(IncrementalMeaning):
     """Rules of CUSTOM: the function may compute each row from all columns of all input rows."""
 

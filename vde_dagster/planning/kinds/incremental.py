@@ -11,8 +11,13 @@ from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
-from vde_dagster.planning.kinds.base import Meaning
-from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged, Kind
+from vde_dagster.planning.kinds.base import Meaning, meaning_for
+from vde_dagster.project.kinds import (
+    IncrementalByPartition,
+    IncrementalByTimeRange,
+    IncrementalUnmanaged,
+    Kind,
+)
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
@@ -43,6 +48,7 @@ class IncrementalMeaning(Meaning):
         return [*parts, "never again"] if kind.disable_restatement else parts
 
 
+@meaning_for(IncrementalByTimeRange)
 class TimeRangeMeaning(IncrementalMeaning):
     """Each interval's rows replace the interval's earlier rows."""
 
@@ -94,6 +100,7 @@ def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
     return max(1, round(longest.get(unit, unit.value) / SECONDS[shortest]))
 
 
+@meaning_for(IncrementalByPartition)
 class PartitionMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace every partition of the returned rows."""
 
@@ -112,6 +119,7 @@ class PartitionMeaning(IncrementalMeaning):
         return tuple(keys)
 
 
+@meaning_for(IncrementalUnmanaged)
 class UnmanagedMeaning(PartitionMeaning):
     """Rows of all fills; with `insert_overwrite`, later fills replace rows of earlier ones."""
 

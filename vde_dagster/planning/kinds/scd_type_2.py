@@ -5,17 +5,18 @@ from __future__ import annotations
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.planning.kinds.base import Meaning, meaning_for
 from vde_dagster.planning.kinds.simple import audited_keys
 from vde_dagster.planning.kinds.unique_key import check_steady, is_unique_by_key
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
-from vde_dagster.project.kinds import AddedColumn, ScdType2
+from vde_dagster.project.kinds import AddedColumn, ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, part_column
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
 
 
+@meaning_for(ScdType2ByTime, ScdType2ByColumn)
 class ScdMeaning(Meaning):
     """SCD type 2: rows depend on the compared columns and on the time of the load.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.planning.kinds.base import meaning_for
 from vde_dagster.planning.kinds.simple import WholeMeaning
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
 
 
+@meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
     """Rows of a file: hashes of the file are the version, and the rows never change."""
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.planning.kinds.base import Meaning, meaning_for
+from vde_dagster.project.kinds import Embedded, External, Full, StandaloneAudit, View
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion, leaf_version
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+@meaning_for(Full)
 class WholeMeaning(Meaning):
     """A table whose blocking audits look at all of its rows, and so prove keys."""
 
@@ -25,6 +27,7 @@ class WholeMeaning(Meaning):
         return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
 
 
+@meaning_for(View, Embedded)
 class QueryMeaning(Meaning):
     """A query that its readers inline."""
 
@@ -33,6 +36,7 @@ class QueryMeaning(Meaning):
         return digest("query", rows)
 
 
+@meaning_for(External)
 class ExternalMeaning(QueryMeaning):
     """A table of other programs: only its name and its columns' types are known."""
 
@@ -44,6 +48,7 @@ class ExternalMeaning(QueryMeaning):
         )
 
 
+@meaning_for(StandaloneAudit)
 class AuditMeaning(QueryMeaning):
     """A standalone audit: no model reads it, so all its properties are metadata."""
 

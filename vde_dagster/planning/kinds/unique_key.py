@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.planning.kinds.base import Meaning, meaning_for
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unique_key import DELETE_INSERT
@@ -16,6 +16,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 from vde_dagster.sql.expressions import read_expression
 
 
+@meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
     """One row per key, the newest that was merged; or all rows of a key, by a strategy of dbt."""
 
