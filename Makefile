@@ -85,6 +85,7 @@ pictures: $(STAMP)  ## Take the docs' pictures of the example again, in a Chromi
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures vault
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures site
 	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures forms
+	$(BIN)/python -m vde_dagster_tests.cli.terminal_picture record
 
 # Without the extra dbt, whose pathspec excludes that of mypy.
 lock: $(STAMP)  ## Resolve the dependencies again

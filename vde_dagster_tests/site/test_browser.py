@@ -167,30 +167,34 @@ def test_environments_publications_differences_and_the_graph_have_pages(page: Pa
     _title(page, "marts.daily")
 
 
-def test_the_first_page_lists_versions_changes_failures_late_models_and_owners(
-    page: Page, tmp_path: Path
-) -> None:
-    def card(name: str) -> Locator:
-        return page.get_by_role("region", name=name, exact=True)
+def _card(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
 
-    expect(card("Published").get_by_role("link", name="dev@1")).to_be_visible()
-    expect(card("Changed last").get_by_role("listitem").first).to_contain_text("dev@1 5 added")
-    expect(card("Failed")).to_contain_text("Plan for dev")
-    expect(card("Failed")).to_contain_text("unique_values")
-    expect(card("Late")).to_contain_text("All due intervals are filled.")
-    expect(card("Owners")).to_contain_text("4 models without an owner")
+
+def test_the_first_page_lists_versions_changes_failures_and_owners(page: Page) -> None:
+    expect(_card(page, "Published").get_by_role("link", name="dev@1")).to_be_visible()
+    newest = _card(page, "Changed last").get_by_role("listitem").first
+    expect(newest).to_contain_text("dev@1 5 added")
+    expect(_card(page, "Failed")).to_contain_text("Plan for dev")
+    expect(_card(page, "Failed")).to_contain_text("unique_values")
+    expect(_card(page, "Late")).to_contain_text("All due intervals are filled.")
+    expect(_card(page, "Owners")).to_contain_text("4 models without an owner")
     page.get_by_role("button", name="ann").click()
-    rows = page.get_by_role("region", name="All models").locator("tbody tr:visible")
+    rows = _card(page, "All models").locator("tbody tr:visible")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("marts.top")
+
+
+def test_the_first_page_lists_late_models(tmp_path: Path) -> None:
     publish_shop(tmp_path / "late", skip_backfill=True)
     with open_fake(tmp_path / "late") as workspace:
         write_site(site_files(gather_document(workspace)), tmp_path / "site")
     with sync_playwright() as playwright:
-        page = open_page(playwright, tmp_path / "other")
+        page = open_page(playwright, tmp_path / "profile")
         page.goto((tmp_path / "site" / "index.html").as_uri())
-        expect(card("Failed")).to_contain_text("No audit and no plan failed.")
-        expect(card("Late")).to_contain_text("marts.daily in prod missing 2024-01-01 to 2024-01-06")
+        expect(_card(page, "Failed")).to_contain_text("No audit and no plan failed.")
+        late = _card(page, "Late")
+        expect(late).to_contain_text("marts.daily in prod missing 2024-01-01 to 2024-01-06")
         page.context.close()
 
 
