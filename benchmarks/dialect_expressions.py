@@ -29,7 +29,7 @@ from sqlglot.errors import SqlglotError
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.semantics.analysis import analyze
-from vde_dagster.semantics.checks.other_dialects import Origin
+from vde_dagster.semantics.checks.operands import Origin
 from vde_dagster.sql.grammar.spark import refusal_by_spark
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text

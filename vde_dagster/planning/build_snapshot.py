@@ -95,6 +95,7 @@ def checked_snapshot(
         canonicaliser=canonicaliser,
         definition_hash=_definition_hash(model, metadata, layout),
         reads=reads,
+        other_texts=_other_texts(model, analysis),
     )
     snapshot = identified(snapshot)
     whole = columns if analysis is None or analysis.complete else None
@@ -132,8 +133,9 @@ def _meaning(
         return version, _columns(model, version, {}), reads, None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
-    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.session import read_session
+    from vde_dagster.sql.definitions import Stored
 
     schema = column_types(parents)
     try:
@@ -146,7 +148,17 @@ def _meaning(
             tree=tree,
             of=str(model.name),
             session=read_session(model.session, model.pre_statements),
-            origin=Origin(model.dialect, frozenset(model.dialect_trust), model.tool),
+            origin=Origin(
+                model.dialect,
+                frozenset(model.dialect_trust),
+                model.tool,
+                frozenset(
+                    Stored(str(name).lower(), column)
+                    for name, parent in parents.items()
+                    if parent.model.dialect == model.dialect
+                    for column in parent.other_texts
+                ),
+            ),
         )
     except SemanticError as error:
         raise ProjectError.combine(_located(one, model) for one in error.mistakes) from error
@@ -157,6 +169,12 @@ def _meaning(
     version = _with_types_in_place(version, parents, model.query, reads)
     columns = _columns(model, version, analysis.output_types)
     return version, columns, reads, analysis
+
+
+def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
+    """Return the columns with texts of their own, but those that the model casts to a type."""
+    declared = {column.name.lower() for column in model.columns if column.type}
+    return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
 
 def _with_types_in_place(
@@ -419,6 +437,8 @@ def as_seen(snapshot: Snapshot) -> str:
     parts.append(str(sorted(sorted(key) for key in version.unique_keys)))
     for column in snapshot.columns:
         parts += [column.name, column.type, column.version]
+    if snapshot.other_texts:
+        parts += ["other texts", snapshot.model.dialect, *snapshot.other_texts]
     return digest("seen", *parts)
 
 

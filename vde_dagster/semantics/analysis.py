@@ -15,7 +15,8 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.checks import find, is_written
-from vde_dagster.semantics.checks.other_dialects import Origin
+from vde_dagster.semantics.checks.operands import Origin
+from vde_dagster.semantics.checks.written_texts import find_other_texts
 from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.semantics.session import UNKNOWN, Session
 from vde_dagster.semantics.simplify import simplify
@@ -41,6 +42,7 @@ class Analysis:
         findings: Mistakes, which do not affect the other fields; see `checks`.
         complete: Whether all output columns are known.
         spelling: Output name to the name in the author's case.
+        other_texts: Output names, in lower case, whose values have another text in the dialect.
     """
 
     version: SemanticVersion
@@ -49,6 +51,7 @@ class Analysis:
     findings: tuple[Finding, ...] = ()
     complete: bool = False
     spelling: Mapping[str, str] = field(default_factory=dict)
+    other_texts: frozenset[str] = frozenset()
 
 
 def analyze(
@@ -150,9 +153,10 @@ def _read(
         return found
     try:
         findings = find(tree, reading, names, origin)
+        texts = find_other_texts(tree, names or (), origin)
     except RecursionError:
-        findings = ()
-    return replace(found, findings=findings, complete=names is not None)
+        findings, texts = (), frozenset()
+    return replace(found, findings=findings, complete=names is not None, other_texts=texts)
 
 
 def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:

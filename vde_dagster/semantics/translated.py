@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.analysis import Schema, analyze
-from vde_dagster.semantics.checks.other_dialects import RULE, Origin, dialect_findings
+from vde_dagster.semantics.checks.operands import RULE, Origin
+from vde_dagster.semantics.checks.other_dialects import dialect_findings
 from vde_dagster.semantics.errors import Finding, SemanticError
 from vde_dagster.sql.other_dialects import SPARKS
 from vde_dagster.sql.other_dialects.writing import query_sql

@@ -369,6 +369,34 @@ def test_operator_of_unknown_types_is_refused_once_the_catalog_was_asked(
     ]
 
 
+@pytest.mark.parametrize(
+    ("declared", "value", "is_refused"),
+    [
+        ("", "COALESCE(a, 0)", True),
+        ("", "a", False),
+        (", columns (k INT, v DECIMAL(10, 3))", "COALESCE(a, 0)", False),
+    ],
+)
+def test_text_of_a_column_that_a_parent_chose_from_decimals_is_refused(
+    write_project: WriteProject, declared: str, value: str, is_refused: bool
+) -> None:
+    header = "MODEL (name m.{}, kind FULL, dialect postgres{});\n"
+    files = {
+        "models/a.sql": header.format("a", declared) + f"SELECT k, {value} AS v FROM x.t",
+        "models/b.sql": header.format("b", "") + "SELECT a.v + 1 AS w FROM m.a",
+        "models/c.sql": header.format("c", "") + "SELECT w::TEXT AS x FROM m.b",
+    }
+    models = load_project(write_project(files)).models
+
+    def plan() -> None:
+        build_snapshots(models, lambda name: [("k", "INT"), ("a", "DECIMAL(10, 3)")], warnings=[])
+
+    if not is_refused:
+        return plan()
+    with pytest.raises(ProjectError, match=re.escape("models/c.sql:2:8: m.c: the text of a dec")):
+        plan()
+
+
 def test_page_has_the_counts_of_the_list() -> None:
     text = PAGE.read_text(encoding="utf-8")
 

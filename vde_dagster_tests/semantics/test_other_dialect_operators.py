@@ -9,8 +9,9 @@ from sqlglot import parse_one
 
 from benchmarks.dialect_grid import templates
 from vde_dagster.semantics.analysis import analyze
-from vde_dagster.semantics.checks.other_dialects import RULE, Origin
+from vde_dagster.semantics.checks.operands import RULE, Origin
 from vde_dagster.semantics.errors import Finding
+from vde_dagster.sql.definitions import Stored
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 
@@ -247,6 +248,133 @@ def test_operator_of_unknown_types_with_one_meaning_is_accepted(
     dialect: str, expression: str
 ) -> None:
     assert not found(expression, dialect)
+
+
+def findings_of(query: str, dialect: str, **origin: frozenset[Stored]) -> list[str]:
+    found = analyze(query, SCHEMA, origin=Origin(dialect, **origin)).findings
+    return [one.message for one in found if one.rule == RULE]
+
+
+CHOICES = [
+    "CASE WHEN b THEN -0.5 ELSE 1 END",
+    "COALESCE(m, 0)",
+    "-COALESCE(m, 0.0)",
+    "GREATEST(m, 1)",
+    "LEAST(1.5, m)",
+    "IF(b, m, 0)",
+    "COALESCE(m, 0) + 1",
+    "SUM(COALESCE(m, 0)) OVER ()",
+    "LAG(m, 1, 0.5) OVER (ORDER BY i)",
+    "CAST(i AS DECIMAL(38, 18))",
+]
+
+
+@pytest.mark.parametrize("value", CHOICES)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT CAST({} AS STRING) AS x FROM t",
+        "SELECT s || {} AS x FROM t",
+        "SELECT COUNT(DISTINCT CAST(val AS STRING)) AS x FROM (SELECT {} AS val FROM t) AS u",
+        "SELECT CONCAT_WS('-', s, v) AS x FROM (SELECT s, {} AS v FROM t) AS u",
+        "WITH c AS (SELECT {} AS v FROM t), d(w) AS (SELECT v FROM c) SELECT w || '' AS x FROM d",
+        "SELECT u.val || '' AS x FROM (SELECT * FROM (SELECT *, {} AS val FROM t) AS u) AS u",
+    ],
+)
+def test_text_of_decimals_with_digits_of_their_own_is_refused(value: str, query: str) -> None:
+    query = query.format(value)
+
+    [message] = findings_of(query, "postgres")
+
+    assert message.startswith("the text of a ")
+    assert not [one for one in findings_of(query, "duckdb") if "is unknown" not in one]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "m",
+        "COALESCE(m, -m)",
+        "CASE WHEN b THEN 1.5 ELSE -2.5 END",
+        "CAST(COALESCE(m, 0) AS DECIMAL(10, 3))",
+        "ROUND(COALESCE(m, 0))",
+        "NULLIF(m, 0)",
+        "SUM(m) OVER ()",
+        "m * 1.5 + i",
+        "COALESCE(m, NULL)",
+        "COALESCE(i, 0)",
+    ],
+)
+def test_text_of_decimals_with_the_digits_of_their_type_is_accepted(value: str) -> None:
+    query = (
+        f"WITH c AS (SELECT *, {value} AS val FROM t) SELECT val || CAST(val AS STRING) AS x FROM c"
+    )
+
+    assert findings_of(query, "postgres") == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "message"),
+    [
+        ("postgres", "SELECT v || '' AS x FROM VALUES (1), (1.5) AS u(v)", "text of a decimal"),
+        ("postgres", "SELECT ARRAY_JOIN(ARRAY(1, m), ',') AS x FROM t", "text of a decimal"),
+        ("postgres", "SELECT ARRAY_JOIN(ARRAY(f), ',') AS x FROM t", "text of a float"),
+        ("postgres", "SELECT ARRAY_JOIN(ARRAY(b), ',') AS x FROM t", "text of a boolean"),
+        ("postgres", "SELECT CONCAT_WS('-', b, s) AS x FROM t", "text of a boolean"),
+        ("postgres", "SELECT CONCAT(COALESCE(CAST(b AS STRING), ''), 'x') AS x FROM t", "boolean"),
+        ("duckdb", "SELECT LISTAGG(f, ',') AS x FROM t", "text of a float"),
+        ("snowflake", "SELECT LISTAGG(u, ',') AS x FROM t", "type of u is unknown"),
+        ("duckdb", "SELECT TO_JSON(m) AS x FROM t", "to_json of a value"),
+        ("duckdb", "SELECT CAST(DATE_TRUNC('DAY', z) AS STRING) AS x FROM t", "by days"),
+        (
+            "duckdb",
+            "SELECT MAX(v) || '' AS x FROM (SELECT DATE_TRUNC('MONTH', z) AS v FROM t) AS u",
+            "by days",
+        ),
+        ("duckdb", "SELECT s AS x FROM t UNION ALL SELECT i FROM t", "a column of texts"),
+        ("mysql", "SELECT s FROM t UNION (SELECT NULL UNION SELECT d FROM t)", "a column of texts"),
+        ("mysql", "SELECT COALESCE(i, '-') AS x FROM t", "between a text and a number"),
+        ("sqlite", "SELECT CASE WHEN b THEN s ELSE m END AS x FROM t", "between a text"),
+        ("clickhouse", "SELECT IF(b, s, i) AS x FROM t", "between a text and a number"),
+    ],
+)
+def test_text_that_depends_on_a_common_type_is_refused(
+    dialect: str, query: str, message: str
+) -> None:
+    [found] = findings_of(query, dialect)
+
+    assert message in found
+    assert not findings_of(query, "spark")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("postgres", "SELECT ARRAY_JOIN(a, ',') || ARRAY_JOIN(SPLIT(s, ','), ',') AS x FROM t"),
+        ("postgres", "SELECT LISTAGG(u, ',') AS x FROM t"),
+        ("duckdb", "SELECT LISTAGG(m, ',') AS x FROM t"),
+        ("duckdb", "SELECT CAST(DATE_TRUNC('HOUR', z) AS STRING) AS x FROM t"),
+        ("duckdb", "SELECT CAST(CAST(DATE_TRUNC('DAY', z) AS DATE) AS STRING) AS x FROM t"),
+        ("duckdb", "SELECT s AS x FROM t UNION ALL SELECT NULL UNION ALL SELECT w FROM t"),
+        ("mysql", "SELECT COALESCE(s, '-') AS x, IF(b, 1, 2) AS y FROM t"),
+        ("trino", "SELECT COALESCE(i, 0) AS x FROM t UNION SELECT j FROM t"),
+    ],
+)
+def test_text_without_a_common_type_is_accepted(dialect: str, query: str) -> None:
+    assert findings_of(query, dialect) == []
+
+
+def test_columns_with_texts_of_their_own_are_known_to_readers() -> None:
+    query = "SELECT COALESCE(m, 0) AS v, m, MAX(LEAST(m, 1)) OVER () AS W FROM t"
+    origin = Origin("postgres", other_texts=frozenset({Stored("t", "m")}))
+
+    assert analyze(query, SCHEMA, origin=Origin("postgres")).other_texts == {"v", "w"}
+    assert analyze(query, SCHEMA, origin=origin).other_texts == {"v", "m", "w"}
+    assert not analyze(query, SCHEMA, origin=Origin("trino")).other_texts
+    [message] = findings_of(
+        "SELECT m || '' AS x FROM t", "postgres", other_texts=origin.other_texts
+    )
+    assert "the text of a decimal" in message
 
 
 def test_refusal_of_a_dbt_model_names_the_setting() -> None:

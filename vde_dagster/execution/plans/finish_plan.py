@@ -189,7 +189,7 @@ def _check_operators(
     """
     if dialect in SPARKS:
         return
-    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
 
     schema = column_types({one.name: one for one in plan.snapshots.values()})

@@ -158,7 +158,7 @@ def _read(
     known: Known, audit: Audit, columns: dict[str, str], parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
     from vde_dagster.semantics.analysis import SPARK, analyze
-    from vde_dagster.semantics.checks.other_dialects import RULE, Origin
+    from vde_dagster.semantics.checks.operands import RULE, Origin
     from vde_dagster.semantics.translated import find_operators
 
     model = known.model

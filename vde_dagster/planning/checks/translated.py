@@ -25,7 +25,7 @@ def operators_beside_query(
     texts = [*_statements(model), *_key_queries(model.kind, quote(*model.name))]
     if not texts:
         return
-    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
 
     origin = Origin(model.dialect, frozenset(model.dialect_trust), model.tool)

@@ -74,7 +74,7 @@ def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[Proje
     """Yield the operators of a translated query of rows whose result may differ on Spark."""
     if table.query is None or table.dialect in SPARKS:
         return
-    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
 
     origin = Origin(table.dialect, frozenset(table.dialect_trust), model.tool)

@@ -206,7 +206,7 @@ def _operators(
     for reader in readers:
         if reader.dialect in SPARKS:
             continue
-        from vde_dagster.semantics.checks.other_dialects import Origin
+        from vde_dagster.semantics.checks.operands import Origin
         from vde_dagster.semantics.translated import find_operators
 
         read = {name: snapshots[name] for name, _, _ in reader.reads if name in snapshots}

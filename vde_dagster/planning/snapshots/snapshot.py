@@ -107,6 +107,7 @@ class Snapshot:
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
         forward: The production table that it extends, if its table has rows of several definitions.
+        other_texts: Columns whose values have another text in the model's dialect than on Spark.
     """
 
     id: str
@@ -121,6 +122,7 @@ class Snapshot:
     definition_hash: str
     reads: tuple[Read, ...] = ()
     forward: Forward | None = None
+    other_texts: tuple[str, ...] = ()
 
     @property
     def name(self) -> ModelName:

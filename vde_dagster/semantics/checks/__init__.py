@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
-from vde_dagster.semantics.checks.other_dialects import Origin, dialect_findings
+from vde_dagster.semantics.checks.operands import Origin
+from vde_dagster.semantics.checks.other_dialects import dialect_findings
 from vde_dagster.semantics.checks.queries import make_finding, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, mistake_offset

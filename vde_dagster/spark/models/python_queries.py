@@ -60,7 +60,7 @@ def query_in_spark(
 def _check_operators(
     text: str, model: ModelName, dialect: str, trusted: frozenset[str], columns_of: ColumnsOf
 ) -> None:
-    from vde_dagster.semantics.checks.other_dialects import Origin
+    from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.translated import find_operators
     from vde_dagster.sql.reading import parse_plain
     from vde_dagster.sql.tables import tables_read

@@ -388,7 +388,18 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     unit, half = _ROUNDED[digits]
     made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     made.meta["rounded"] = True
-    return call("DATE_TRUNC", exp.Literal.string(unit), _later(made, half))
+    later = _later(made, half)
+    if dialect == "postgres":  # Halves are rounded away from the year 2000.
+        early = exp.LT(this=made.copy(), expression=_instant("2000-01-01"))
+        early.this.meta["rounded"] = True
+        when = exp.If(this=early, true=_later(made.copy(), half - 1))
+        when.args["true"].this.meta["rounded"] = True
+        later = exp.Case(ifs=[when], default=later)
+    return call("DATE_TRUNC", exp.Literal.string(unit), later)
+
+
+def _instant(text: str) -> exp.Expr:
+    return exp.cast(exp.Literal.string(text), "TIMESTAMP", dialect="spark")
 
 
 def _later(time: exp.Expr, microseconds: int) -> exp.Expr:

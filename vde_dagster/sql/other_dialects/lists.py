@@ -157,8 +157,13 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
-    """Return NULL for an empty list, as DuckDB's array_to_string does."""
-    if dialect != "duckdb" or isinstance(node.this.unnest(), exp.Array):
+    """Return NULL for a list without values, as DuckDB's array_to_string does."""
+    given = node.this.unnest()
+    if dialect != "duckdb" or (
+        isinstance(given, exp.Array)
+        and any(isinstance(one, exp.Literal) for one in given.expressions)
+    ):
         return None
-    present = exp.GT(this=call("SIZE", node.this), expression=exp.Literal.number(0))
+    values = exp.Anonymous(this="ARRAY_COMPACT", expressions=[node.this.copy()])
+    present = exp.GT(this=call("SIZE", values), expression=exp.Literal.number(0))
     return exp.Case(ifs=[exp.If(this=present, true=node.copy())])

@@ -13,6 +13,7 @@ import re
 
 from sqlglot import exp
 
+from vde_dagster.sql.definitions import Definition, find_definitions
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.building import Made, call
 
@@ -292,20 +293,39 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
     return exp.Anonymous(this="COALESCE", expressions=[node.copy(), exp.Literal.string("")])
 
 
-def is_text_of_instant(node: exp.Cast, dialect: str) -> bool:
-    """Return whether a cast writes an instant as a text; other engines write its zone, too."""
-    if node.to.this not in exp.DataType.TEXT_TYPES:
+def writes_instant(node: exp.Expr, dialect: str) -> bool:
+    """Return whether a node writes an instant as a text; other engines write its zone, too."""
+    if isinstance(node, exp.Cast):
+        is_text = node.to.this in exp.DataType.TEXT_TYPES
+        return is_text and _is_instant(node.this, dialect, set())
+    if isinstance(node, exp.DPipe):
+        return any(_is_instant(side, dialect, set()) for side in (node.this, node.expression))
+    if isinstance(node, exp.Concat | exp.ConcatWs):
+        return any(_is_instant(one, dialect, set()) for one in node.expressions)
+    return False
+
+
+def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
+    """Return whether a value is an instant with a zone, as far as its words tell."""
+    if not isinstance(value, exp.Expr) or id(value) in seen:
         return False
-    value = node.this.unnest()
-    zoned = isinstance(value, exp.Cast) and value.to.this in (
-        exp.DType.TIMESTAMPTZ,
-        exp.DType.TIMESTAMPLTZ,
-    )
-    now = isinstance(value, exp.CurrentTimestamp) or (
-        isinstance(value, exp.Anonymous) and value.name.upper() == "NOW"
-    )
-    made = dialect in ("postgres", "redshift") and isinstance(value, exp.StrToTime)
-    return zoned or now or made or isinstance(value, exp.UnixToTime)
+    seen.add(id(value))
+    value = value.unnest()
+    if isinstance(value, exp.Column):
+        return any(_is_instant(one, dialect, seen) for one in find_definitions(value))
+    if isinstance(value, exp.Alias | exp.Window | exp.Min | exp.Max):
+        return _is_instant(value.this, dialect, seen)
+    if isinstance(value, exp.Coalesce):
+        given = (value.this, *value.expressions)
+        return any(_is_instant(one, dialect, seen) for one in given)
+    if isinstance(value, exp.AtTimeZone):
+        return not _is_instant(value.this, dialect, seen)
+    if isinstance(value, exp.Cast):
+        return value.to.this in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
+    if isinstance(value, exp.StrToTime):
+        return dialect in ("postgres", "redshift")
+    is_now = isinstance(value, exp.Anonymous) and value.name.upper() == "NOW"
+    return is_now or isinstance(value, exp.CurrentTimestamp | exp.UnixToTime)
 
 
 _JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})

@@ -7,11 +7,12 @@ from itertools import takewhile
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from vde_dagster.sql.definitions import find_cte
 from vde_dagster.sql.other_dialects import SPARKS, Unwritable
 from vde_dagster.sql.other_dialects.calls import with_spark_calls
 from vde_dagster.sql.other_dialects.joins import keep_star_order, keep_unnest_joins
 from vde_dagster.sql.other_dialects.percentiles import interpolates
-from vde_dagster.sql.other_dialects.texts import is_text_of_instant
+from vde_dagster.sql.other_dialects.texts import writes_instant
 from vde_dagster.sql.other_dialects.verified import find_unverified
 from vde_dagster.sql.other_dialects.writing import query_sql, with_qualified_rows
 from vde_dagster.sql.reading import parse_plain
@@ -48,11 +49,7 @@ def spark_text(
             raise Unwritable(what).at_node(node)
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             raise Unwritable("the type TIME", "TIME", "TIMETZ")
-        if (
-            isinstance(node, exp.Cast)
-            and dialect not in SPARKS
-            and is_text_of_instant(node, dialect)
-        ):
+        if dialect not in SPARKS and writes_instant(node, dialect):
             raise Unwritable("the text of an instant, which has a zone").at_node(node)
         if isinstance(
             node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
@@ -196,26 +193,15 @@ def _names_before(select: exp.Select) -> set[str] | None:
     found: set[str] = set()
     for part in read:
         source = part.this if part is not None else None
-        query = source.this if isinstance(source, exp.Subquery) else _defined(source)
+        defined = find_cte(source)
+        if defined is not None and not defined.args["alias"].columns:
+            query: exp.Expr | None = defined.this
+        else:
+            query = source.this if isinstance(source, exp.Subquery) else None
         if source is None or not isinstance(query, exp.Query) or query.is_star:
             return None
         found.update(name.lower() for name in query.named_selects)
     return found if not select.args.get("laterals") else None
-
-
-def _defined(table: exp.Expr | None) -> exp.Expr | None:
-    """Return the query of the common table expression that a table name refers to, or None."""
-    if not isinstance(table, exp.Table) or table.db:
-        return None
-    above: exp.Expr | None = table
-    while above is not None:
-        clause = above.args.get("with_")
-        for one in clause.expressions if clause is not None else ():
-            if one.alias.lower() == table.name.lower() and not one.args["alias"].columns:
-                query: exp.Expr = one.this
-                return query
-        above = above.parent
-    return None
 
 
 def _with_spark_relations(tree: exp.Expr) -> None:

@@ -1,0 +1,378 @@
+"""Values of other dialects that are written as texts: casts, joined texts, and choices of texts.
+
+PostgreSQL's decimals without declared digits keep the digits of each value: the text of
+`COALESCE(amount, 0)` is '0' or '1.50', where Spark writes '0.00'. The type of a time may be another
+one, too: DuckDB's date_trunc() by days returns a date. Both are followed through columns' names.
+
+Sources: DuckDB and PostgreSQL were run (`benchmarks/dialect_expressions.py`);
+dev.mysql.com/doc/refman/8.4/en/flow-control-functions.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from sqlglot import exp
+
+from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics.checks.operands import (
+    DIALECTS,
+    KINDS,
+    Origin,
+    certain_finding,
+    kind_of_value,
+    untyped_finding,
+)
+from vde_dagster.semantics.errors import Finding
+from vde_dagster.semantics.types import infer, list_arguments
+from vde_dagster.sql.definitions import Definition, Stored, find_definitions, find_outputs
+
+_D = exp.DType
+_OTHER_TEXTS = {
+    "duckdb": {"float"},
+    "postgres": {"float"},
+    "redshift": {"float"},
+    "trino": {"float", "time"},
+    "athena": {"float", "time"},
+    "bigquery": {"float", "decimal", "time"},
+    "snowflake": {"float", "time"},
+    "mysql": {"float", "time", "boolean"},
+    "tsql": {"float", "time", "boolean"},
+    "fabric": {"float", "time", "boolean"},
+}
+"""Types whose values are cast to another text than in Spark, by dialect."""
+_SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
+_COMPOSED = frozenset({"list", "struct", "binary", "interval"})
+"""Kinds of values whose text is another one in every dialect."""
+_LISTS_WITHOUT_NULL = frozenset({"postgres", "redshift"})
+"""Dialects whose `||` of a list and NULL is the list."""
+_JOINING_ANY = frozenset({"duckdb", "snowflake", "mysql"})
+"""Dialects whose STRING_AGG or LISTAGG takes values of any type."""
+_TEXT_FIRST = frozenset({"mysql", "sqlite"})
+"""Dialects in which a choice between a text and a number is a text."""
+CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
+
+
+def joined(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check `||`, CONCAT and CONCAT_WS."""
+    if isinstance(e, exp.DPipe) and origin.dialect in _LISTS_WITHOUT_NULL:
+        kinds_of_sides = [infer(one.unnest()) for one in (e.this, e.expression)]
+        if any(kind is not None and kind.this == _D.ARRAY for kind in kinds_of_sides):
+            what = "a list joined to NULL is the list"
+            hint = "write COALESCE(…, ARRAY[]::INT[]) around each list, and array_cat"
+            return certain_finding(e, origin, what, hint)
+    values = [e.this, e.expression] if isinstance(e, exp.DPipe) else e.expressions
+    kinds = {kind_of_value(one) for one in values if not isinstance(one.unnest(), CONSTANTS)}
+    if "list" in kinds and (isinstance(e, exp.DPipe) or kinds == {"list"}):
+        return None  # It joins lists.
+    return _find_text(e, origin, values, set() if isinstance(e, exp.DPipe) else _short(origin))
+
+
+def _short(origin: Origin) -> Set[str]:
+    """Return the kinds whose text is another one in functions, but not in casts."""
+    return {"boolean"} if origin.dialect == "postgres" else frozenset()
+
+
+def joined_rows(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check STRING_AGG and LISTAGG."""
+    values = list_arguments(e)[:1]
+    if origin.dialect not in _JOINING_ANY and kind_of_value(values[0]) is None:
+        return None  # It takes texts alone.
+    return _find_text(e, origin, values)
+
+
+def joined_elements(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the texts of a list's elements."""
+    value = e.expressions[0].unnest()
+    if called(value) == "array":
+        return _find_text(e, origin, value.expressions, _short(origin), _common_scale(value))
+    kind = infer(value)
+    element = kind.expressions[0] if kind is not None and kind.expressions else None
+    if not isinstance(element, exp.DataType) or called(value) in _OF_TEXTS:
+        return None
+    name = KINDS.get(element.this, "other")
+    differing = _differing(origin) | _short(origin)
+    if name in differing or (name == "decimal" and not isinstance(value, exp.Column)):
+        return _differs(e, origin, name)
+    return None
+
+
+_OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_compact"})
+
+
+def written(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check a cast to a text; CONCAT is translated to casts where NULL is an empty text."""
+    around = e.parent or e
+    is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
+    return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
+
+
+def _find_text(
+    e: exp.Expr,
+    origin: Origin,
+    values: Iterable[exp.Expr],
+    more: Set[str] = frozenset(),
+    scale: int | None = None,
+) -> Finding | None:
+    """Find a value whose text differs from Spark's.
+
+    Args:
+        more: Kinds that differ here in addition to those that differ in the whole dialect.
+        scale: Decimals of all values on Spark; None if each keeps those of its type.
+    """
+    values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
+    for value in values:
+        found = _typed_text(e, value, origin)
+        if found is not None:
+            return found
+        if scale is not None and origin.dialect in _OWN_SCALES and _scale(value) != scale:
+            return _own_scale(e, origin)
+    kinds = {kind_of_value(one) for one in values if not isinstance(one, CONSTANTS)}
+    differing = _differing(origin) | more
+    other = sorted(kind for kind in kinds if kind in differing)
+    if other:
+        return _differs(e, origin, other[0])
+    if None in kinds:
+        return untyped_finding(e, origin, "the text of a value may be another one")
+    return None
+
+
+def _differing(origin: Origin) -> Set[str]:
+    return _COMPOSED | _OTHER_TEXTS.get(origin.dialect, _SEVERAL_TEXTS)
+
+
+def _differs(e: exp.Expr, origin: Origin, kind: str) -> Finding:
+    what = f"the text of {'an' if kind == 'interval' else 'a'} {kind} is another one"
+    return certain_finding(e, origin, what, "write a format for it")
+
+
+# -- values with a text of their own ------------------------------------------------------------
+
+
+_OWN_SCALES = frozenset({"postgres"})
+"""Dialects in which a decimal without declared digits keeps those of its value."""
+_DATES_OF_TIMES = frozenset({"duckdb"})
+"""Dialects whose date_trunc() by days returns a date."""
+_DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY", "YY"})
+
+
+def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
+    """Return the output columns of a query whose values have another text in its dialect."""
+    if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
+        return frozenset()
+    return frozenset(
+        name.lower()
+        for name in names
+        if any(map(_Values(origin).has_other_text, find_outputs(tree, name.lower())))
+    )
+
+
+def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
+    kind = kind_of_value(value)
+    if kind not in ("decimal", "time", "date", None) or isinstance(value, CONSTANTS):
+        return None
+    values = _Values(origin)
+    if kind == "decimal":
+        differs = origin.dialect in _OWN_SCALES and not values.has_scale(value)
+        return _own_scale(e, origin) if differs else None
+    for leaf in values.leaves(value):
+        if isinstance(leaf, Stored):
+            if leaf in origin.other_texts:
+                what = f"the text of {leaf.column}, which {leaf.table} cuts to days,"
+                hint = "cast it where it is made: CAST(date_trunc(…) AS DATE)"
+                return certain_finding(e, origin, f"{what} is another one", hint)
+        elif isinstance(leaf, exp.Expr):
+            found = _cut_day(e, leaf, origin)
+            if found is not None:
+                return found
+    return None
+
+
+def _own_scale(e: exp.Expr, origin: Origin) -> Finding:
+    what = "the text of a decimal has the digits of its value, and not of a common type,"
+    return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
+
+
+def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
+    """Find the text of a date_trunc() that returns another type.
+
+    PostgreSQL's is an instant with a zone for a date, DuckDB's is a date for days and longer units.
+    """
+    if called(cut) != "date_trunc" or len(cut.expressions) != 2:
+        return None
+    kind = kind_of_value(cut.expressions[1])
+    if origin.dialect == "postgres" and kind in ("date", None):
+        what = "the text of date_trunc of a date has a zone"
+    elif origin.dialect in _DATES_OF_TIMES and kind in ("time", None) and _unit(cut) in _DAYS:
+        what = "the text of date_trunc by days is a date's"
+    else:
+        return None
+    if kind is None:
+        return untyped_finding(e, origin, what)
+    return certain_finding(e, origin, what, "cast it: CAST(date_trunc(…) AS DATE)")
+
+
+def _unit(cut: exp.Expr) -> str:
+    return cut.expressions[0].name.strip("'\"").upper()
+
+
+def _scale(e: exp.Expr) -> int | None:
+    """Return the digits after the point of an exact number's type."""
+    kind = infer(e)
+    if kind is None or kind.this != _D.DECIMAL:
+        return 0 if kind_of_value(e) == "int" else None
+    return int(kind.expressions[1].name) if len(kind.expressions) > 1 else 0
+
+
+def _common_scale(array: exp.Expr) -> int | None:
+    scales = [_scale(one) for one in array.expressions if not isinstance(one, exp.Null)]
+    known = [one for one in scales if one is not None]
+    return max(known) if known and len(known) == len(scales) else None
+
+
+_FIRST = frozenset(
+    {"abs", "any_value", "first", "first_value", "last", "last_value", "max", "max_by", "min"}
+    | {"min_by", "nth_value", "nullif", "sum"}
+)
+"""Functions whose result has the type of the first argument."""
+_CHOICES = frozenset({"coalesce", "greatest", "ifnull", "least", "nvl"})
+_AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+
+
+class _Values:
+    """Values behind an expression, through choices, windows and the names of columns."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self._seen: set[int] = set()
+
+    def has_other_text(self, value: Definition) -> bool:
+        if not isinstance(value, exp.Expr):
+            return value in self.origin.other_texts
+        if kind_of_value(value) == "decimal":
+            return self.origin.dialect in _OWN_SCALES and not self.has_scale(value)
+        return any(
+            leaf in self.origin.other_texts
+            if isinstance(leaf, Stored)
+            else leaf is not None and _cuts(leaf, self.origin)
+            for leaf in self.leaves(value)
+        )
+
+    def _behind(self, e: exp.Expr) -> list[Definition] | None:
+        """Return the values of which an expression has one; None for any other expression."""
+        if isinstance(e, _AROUND):
+            return [e.this]
+        if isinstance(e, exp.Column):
+            return find_definitions(e)
+        if isinstance(e, exp.Case):
+            default = e.args.get("default")
+            values = [branch.args["true"] for branch in e.args["ifs"]]
+            return [*values, *([default] if default is not None else [])]
+        name, given = called(e), list_arguments(e) if isinstance(e, exp.Anonymous) else []
+        if name in _CHOICES:
+            return [*given]
+        if name in ("if", "nvl2"):
+            return [*given[1:]]
+        if name in ("lag", "lead") and given:
+            return [given[0], *given[2:]]
+        return [*given[:1]] if name in _FIRST and given else None
+
+    def leaves(self, e: exp.Expr) -> Iterator[Definition]:
+        """Return the expressions and stored columns that an expression has its value from."""
+        if id(e) in self._seen:
+            return
+        self._seen.add(id(e))
+        behind = self._behind(e)
+        if behind is None:
+            yield e
+        for one in behind or ():
+            if isinstance(one, exp.Expr):
+                yield from self.leaves(one)
+            else:
+                yield one
+
+    def has_scale(self, e: exp.Expr) -> bool:
+        """Return whether each value of a decimal has the digits of the expression's type."""
+        if isinstance(e, CONSTANTS) or kind_of_value(e) == "int" or id(e) in self._seen:
+            return True
+        self._seen.add(id(e))
+        if isinstance(e, exp.Cast | exp.TryCast):
+            # NUMERIC without digits is translated to these.
+            return str(e.args["to"]) != "DECIMAL(38, 18)"
+        behind = self._behind(e)
+        if behind is not None:
+            return bool(behind) and all(self._is_alike(one, e) for one in behind)
+        if isinstance(e, exp.Add | exp.Sub | exp.Mod | exp.Mul):
+            sides = [e.this, e.expression]
+            scales = [_scale(side) or 0 for side in sides]
+            scale = sum(scales) if isinstance(e, exp.Mul) else max(scales)
+            return scale == _scale(e) and all(map(self.has_scale, sides))
+        return called(e) in ("floor", "ceil", "ceiling", "round") and len(e.expressions) == 1
+
+    def _is_alike(self, one: Definition, e: exp.Expr) -> bool:
+        if isinstance(one, exp.Null):
+            return True
+        if isinstance(one, exp.Expr):
+            return _scale(one) == _scale(e) and self.has_scale(one)
+        return one is not None and one not in self.origin.other_texts
+
+
+def _cuts(cut: exp.Expr, origin: Origin) -> bool:
+    if called(cut) != "date_trunc" or len(cut.expressions) != 2:
+        return False
+    if origin.dialect == "postgres":
+        return kind_of_value(cut.expressions[1]) == "date"
+    return kind_of_value(cut.expressions[1]) == "time" and _unit(cut) in _DAYS
+
+
+# -- texts and numbers of one column --------------------------------------------------------------
+
+
+def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Find a choice between texts and numbers, which Spark reads as numbers."""
+    if origin.dialect not in _TEXT_FIRST and origin.dialect in DIALECTS:
+        return None
+    values = e.expressions[1:] if called(e) == "if" else e.expressions
+    if isinstance(e, exp.Case):
+        default = e.args.get("default")
+        values = [branch.args["true"] for branch in e.args["ifs"]]
+        values += [default] if default is not None else []
+    kinds = {kind_of_value(one) for one in values if not isinstance(one.unnest(), exp.Null)}
+    if "text" not in kinds or not kinds & _NUMBERS:
+        return None
+    what = "a choice between a text and a number is a text"
+    return certain_finding(e, origin, what, "cast the number: CAST(… AS CHAR)")
+
+
+_NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
+
+
+def united(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Find a column of a set operation that has texts in one query and no texts in another."""
+    if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
+        return None
+    left, right = _columns(e.this), _columns(e.expression)
+    for one, two in zip(left, right, strict=False):
+        kinds = {kind_of_value(value) for value in (*one, *two)}
+        if "text" in kinds and kinds & _NUMBERS:
+            what = "a column of texts and of other values is a text"
+            return certain_finding(e, origin, what, "cast all values of the column to one type")
+    return None
+
+
+_UNITING_TEXTS = frozenset({"duckdb", "mysql", "sqlite", "clickhouse"})
+
+
+def _columns(query: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the values of a query's columns by position, up to the first star."""
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        sides = zip(_columns(query.this), _columns(query.expression), strict=False)
+        return [[*one, *two] for one, two in sides]
+    found: list[list[exp.Expr]] = []
+    for one in query.selects if isinstance(query, exp.Select) else ():
+        if one.is_star:
+            break
+        value = one.unalias().unnest()
+        found.append([] if isinstance(value, exp.Null) else [value])
+    return found

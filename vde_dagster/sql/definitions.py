@@ -1,0 +1,177 @@
+"""Expressions behind a column's name: through subqueries, VALUES and common table expressions.
+
+Names are resolved without the columns of tables, so an unqualified name may have more definitions
+than its value has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from vde_dagster.sql.reading import is_star
+
+
+class Stored(NamedTuple):
+    """A column of a table, both in lower case."""
+
+    table: str
+    column: str
+
+
+Definition = exp.Expr | Stored | None
+"""An expression, a column of a table, or None where the definition cannot be found."""
+
+
+def find_definitions(column: exp.Column) -> list[Definition]:
+    """Return the expressions that a column may stand for, one level down."""
+    return list(_in_scopes(column))
+
+
+def find_cte(table: exp.Expr | None) -> exp.CTE | None:
+    """Return the common table expression that a table name refers to, or None."""
+    if not isinstance(table, exp.Table) or table.db:
+        return None
+    above: exp.Expr | None = table
+    while above is not None:
+        clause = above.args.get("with_")
+        for one in clause.expressions if clause is not None else ():
+            if one.alias.lower() == table.name.lower():
+                return one if isinstance(one, exp.CTE) else None
+        above = above.parent
+    return None
+
+
+def _in_scopes(column: exp.Column) -> Iterator[Definition]:
+    name, qualifier = column.name.lower(), column.table.lower()
+    select = column.find_ancestor(exp.Select)
+    if select is None:
+        yield None
+    while select is not None:
+        found = False
+        for source in _sources(select):
+            if not qualifier or source.alias_or_name.lower() == qualifier:
+                for one in _of_source(source, name):
+                    found = found or not isinstance(one, Stored)
+                    yield one
+        for other in () if qualifier else select.expressions:
+            if isinstance(other, exp.Alias) and other.alias.lower() == name:
+                inside = any(part is column for part in other.walk())
+                if not inside:
+                    yield other.this
+        if found:
+            return
+        select = select.find_ancestor(exp.Select)
+
+
+def _sources(select: exp.Select) -> Iterator[exp.Expr]:
+    read = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    for part in read:
+        if part is not None and isinstance(part.this, exp.Expr):
+            yield part.this
+    yield from select.args.get("laterals") or ()
+
+
+def _of_source(source: exp.Expr, name: str) -> Iterator[Definition]:
+    names = _alias_columns(source)
+    if source.args.get("pivots"):
+        yield None
+    elif isinstance(source, exp.Values):
+        yield from find_outputs(source, name)
+    elif isinstance(source, exp.Subquery):
+        yield from _renamed(source.this, names, name)
+    elif isinstance(source, exp.Table):
+        defined = find_cte(source)
+        if defined is not None:
+            if not any(query is defined.this for query in _around(source)):
+                yield from _renamed(defined.this, names or _alias_columns(defined), name)
+        elif isinstance(source.this, exp.Identifier) and not names:
+            yield Stored(".".join(part.name for part in source.parts).lower(), name)
+        else:
+            yield None
+    elif not names or name in names:
+        yield None
+
+
+def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
+
+
+def _width(values: exp.Values) -> int:
+    row = values.expressions[0] if values.expressions else None
+    return len(row.expressions) if isinstance(row, exp.Tuple) else 1
+
+
+def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
+    for row in values.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        yield cells[place] if place < len(cells) else None
+
+
+def _renamed(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
+    """Return the definitions of a query's column that may have a name in a list of aliases."""
+    if not names:
+        yield from find_outputs(query, name)
+    elif name in names:
+        yield from _at(query, names.index(name))
+
+
+def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
+    """Return the definitions of an output column, in every branch of a set operation."""
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        yield from find_outputs(query.this, name)
+        place = _place(query.this, name)
+        if place is None or query.args.get("by_name"):
+            yield from find_outputs(query.expression, name)
+        else:
+            yield from _at(query.expression, place)
+    elif isinstance(query, exp.Select):
+        for one in query.expressions:
+            if is_star(one):
+                table = one.table.lower() if isinstance(one, exp.Column) else ""
+                for source in _sources(query):
+                    if not table or source.alias_or_name.lower() == table:
+                        yield from _of_source(source, name)
+            elif one.alias_or_name.lower() == name:
+                yield one.unalias()
+    elif isinstance(query, exp.Values):
+        names = _alias_columns(query) or [f"col{place + 1}" for place in range(_width(query))]
+        if name in names:
+            yield from _cells(query, names.index(name))
+    else:
+        yield None
+
+
+def _alias_columns(source: exp.Expr) -> list[str]:
+    alias = source.args.get("alias")
+    columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
+    return [one.name.lower() for one in columns or ()]
+
+
+def _place(query: exp.Expr, name: str) -> int | None:
+    query = query.unnest()
+    while isinstance(query, exp.SetOperation):
+        query = query.this.unnest()
+    if not isinstance(query, exp.Select) or any(map(is_star, query.expressions)):
+        return None
+    places = [i for i, one in enumerate(query.expressions) if one.alias_or_name.lower() == name]
+    return places[0] if places else None
+
+
+def _at(query: exp.Expr, place: int) -> Iterator[Definition]:
+    query = query.unnest()
+    if isinstance(query, exp.SetOperation):
+        yield from _at(query.this, place)
+        yield from _at(query.expression, place)
+    elif isinstance(query, exp.Values):
+        yield from _cells(query, place)
+    elif isinstance(query, exp.Select) and not any(map(is_star, query.expressions)):
+        yield query.expressions[place].unalias() if place < len(query.expressions) else None
+    else:
+        yield None
