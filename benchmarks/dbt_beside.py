@@ -48,7 +48,7 @@ def main() -> int:
         return 0
     wrong = 0
     for project in said.projects:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             wrong += _compare(project, Path(folder), said)
     return wrong
 

@@ -157,6 +157,47 @@ def test_a_time_zone_of_all_crons_is_the_default_of_models(
         read_settings(root)
 
 
+SAMPLES: dict[str, Any] = {
+    "kind": {"name": "FULL"},
+    "dialect": "duckdb",
+    "cron": "@hourly",
+    "cron_tz": "Europe/Paris",
+    "owner": "@IF(@least = 1, 'me', 'you')",
+    "start": "@IF(@least = 1, '2024-01-01', '2023-01-01')",
+    "table_format": "@IF(@gateway = 'g', 'iceberg', NULL)",
+    "storage_format": "parquet",
+    "on_destructive_change": "@IF(@gateway = 'g', 'allow', 'error')",
+    "on_additive_change": "allow",
+    "physical_properties": {"a": "@IF(@least = 1, 'x', 'y')", "b": 7},
+    "virtual_properties": {"a": "b"},
+    "session_properties": {"a": "b"},
+    "audits": ["not_null(columns := [a])"],
+    "optimize_query": False,
+    "allow_partials": "@IF(@gateway = 'other', True, False)",
+    "interval_unit": "@IF(@gateway = 'g', 'hour', 'day')",
+    "enabled": "@IF(@gateway = 'g', True, False)",
+    "formatting": False,
+    "batch_concurrency": 2,
+    "pre_statements": ["SET x = @least"],
+    "post_statements": ["SET x = 2"],
+    "on_virtual_update": ["GRANT SELECT ON VIEW @this_model TO ROLE dev"],
+    "gateway": "g",
+}
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "config.py"])
+@pytest.mark.parametrize("field", SAMPLES)
+def test_every_default_of_models_can_be_set(load: Load, field: str, file: str) -> None:
+    fields = RECORDED["0.236.4"]["sqlmesh.core.config.model.ModelDefaultsConfig"]
+    defaults = {"dialect": "spark", "start": "2024-01-01", field: SAMPLES[field]}
+    given = {"gateways": {"g": {}}, "model_defaults": defaults, "variables": {"least": 1}}
+    code = f"from sqlmesh.core.config import Config\nconfig = Config(**{given!r})\n"
+    text = code if file == "config.py" else json.dumps(given)
+
+    assert set(fields) == set(SAMPLES)
+    assert [str(name) for name in load({**MODEL, file: text}).models] == ["db.m"]
+
+
 ADAPTERS = [
     "from sqlmesh.core.engine_adapter.duckdb import DuckDBEngineAdapter",
     "from sqlmesh.core.engine_adapter import SnowflakeEngineAdapter",

@@ -63,6 +63,9 @@ def model_of(load: Load, decorator: str, body: str = "", *, settings: str = "") 
         "from sqlmesh.utils.errors import AuditError as a\nfrom sqlmesh.utils.errors import "
         "AuditError as b\nassert a is b",
         "from sqlmesh.utils.pydantic import validate_string",
+        "from sqlmesh.core.config import *\nConfig(gateways=GatewayConfig(connection="
+        "DuckDBConnectionConfig()), model_defaults=ModelDefaultsConfig(dialect='spark'))",
+        "from sqlmesh.core.model.kind import *\nFullKind(), ModelKindName.VIEW",
         "try:\n    from sqlmesh.core.console import get_console\nexcept ImportError:\n    pass",
     ],
 )

@@ -60,7 +60,7 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
 
     Args:
         dialect: Dialect for types and columns that are given as expressions.
-        macros: Whether a text in a table that begins with `@` is a macro.
+        macros: Whether `@NAME(…)`, and each text in a table that begins with `@`, is a macro.
     """
     value = getattr(value, "value", value) if isinstance(value, Enum) else value
     if key == "kind":
@@ -79,6 +79,8 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
         return f"({', '.join(property_text(key, one, dialect, macros=macros) for one in value)})"
     if isinstance(value, datetime | date):
         return header_literal(value.isoformat())
+    if macros and isinstance(value, str) and value.startswith("@") and "(" in value:
+        return value
     names_columns = key in _OF_COLUMNS or key in column_properties()
     return _in_dialect(value, dialect) if names_columns else header_literal(value)
 

@@ -88,7 +88,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
     """Return the error of each default, by reading it for a model without properties."""
     found = []
-    known = (*PROPERTIES, *STATEMENTS)
+    known = (*PROPERTIES, *STATEMENTS, "formatting")
     for key, value in settings.model_defaults.items():
         if key not in known:
             hint = suggest(key, known, "defaults")

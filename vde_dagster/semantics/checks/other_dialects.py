@@ -219,6 +219,8 @@ def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
     if moved is not None:
         return moved
     sides = (kind_of_value(e.this), kind_of_value(e.expression))
+    if sides == ("time", "int"):
+        return _moved_time(e, origin)
     if origin.dialect in _INTERVALS or not {"date", None}.issuperset(sides):
         return None
     what = "the difference of dates is a number"
@@ -251,6 +253,12 @@ def _is_interval(e: exp.Expr) -> bool:
     return kind is not None and str(kind).startswith("INTERVAL")
 
 
+def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
+    """Refuse a time plus a number; DuckDB's date_trunc() by days is a date."""
+    what = "a time plus a number of days is a date, which Spark refuses"
+    return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
+
+
 def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     moved = _moved_text(e, origin)
     if moved is not None:
@@ -259,6 +267,8 @@ def _sum(e: exp.Expr, origin: Origin) -> Finding | None:
     if sides == ("int", "date"):
         what = "a number plus a date is a date, which Spark refuses"
         return certain_finding(e, origin, what, "write the date first: date + number")
+    if set(sides) == {"time", "int"}:
+        return _moved_time(e, origin)
     if origin.dialect not in ("tsql", "fabric", "redshift"):
         return None
     if sides == ("text", "text"):

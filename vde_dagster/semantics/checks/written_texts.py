@@ -129,7 +129,7 @@ def _find_text(
             return _own_scale(e, origin)
     kinds = {kind_of_value(one) for one in values if not isinstance(one, CONSTANTS)}
     differing = _differing(origin) | more
-    other = sorted(kind for kind in kinds if kind in differing)
+    other = sorted(kind for kind in kinds if kind is not None and kind in differing)
     if other:
         return _differs(e, origin, other[0])
     if None in kinds:
@@ -203,7 +203,7 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
     kind = kind_of_value(cut.expressions[1])
     if origin.dialect == "postgres" and kind in ("date", None):
         what = "the text of date_trunc of a date has a zone"
-    elif origin.dialect in _DATES_OF_TIMES and kind in ("time", None) and _unit(cut) in _DAYS:
+    elif origin.dialect in _DATES_OF_TIMES and kind != "text" and _unit(cut) in _DAYS:
         what = "the text of date_trunc by days is a date's"
     else:
         return None
@@ -213,7 +213,7 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _unit(cut: exp.Expr) -> str:
-    return cut.expressions[0].name.strip("'\"").upper()
+    return str(cut.expressions[0].name).strip("'\"").upper()
 
 
 def _scale(e: exp.Expr) -> int | None:
@@ -322,7 +322,7 @@ def _cuts(cut: exp.Expr, origin: Origin) -> bool:
         return False
     if origin.dialect == "postgres":
         return kind_of_value(cut.expressions[1]) == "date"
-    return kind_of_value(cut.expressions[1]) == "time" and _unit(cut) in _DAYS
+    return _unit(cut) in _DAYS
 
 
 # -- texts and numbers of one column --------------------------------------------------------------

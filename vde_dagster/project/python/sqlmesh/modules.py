@@ -54,10 +54,31 @@ class _Substitute(ModuleType):
         self._names = names
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return sorted(_importable_names(self._names))
         home = self._names.get(name, self._names.get("*"))
         if home is None or name.startswith("__"):
             raise AttributeError(f"module '{self.__name__}' has no '{name}' here")
         return getattr(importlib.import_module(home), name)
+
+
+def _importable_names(names: Names) -> set[str]:
+    """Return the names that `import *` imports: those of a class made at its import, too."""
+    home = names.get("*")
+    others = () if home is None else dir(importlib.import_module(home))
+    made = _CONNECTIONS if names is _CONFIG else ()
+    return {one for one in (*names, *others, *made) if one[0] not in "_*"}
+
+
+_CONNECTIONS = (
+    *("AthenaConnectionConfig", "AzureSQLConnectionConfig", "BigQueryConnectionConfig"),
+    *("ClickhouseConnectionConfig", "DatabricksConnectionConfig", "DuckDBConnectionConfig"),
+    *("FabricConnectionConfig", "GCPPostgresConnectionConfig", "MSSQLConnectionConfig"),
+    *("MotherDuckConnectionConfig", "MySQLConnectionConfig", "PostgresConnectionConfig"),
+    *("RedshiftConnectionConfig", "RisingwaveConnectionConfig", "SnowflakeConnectionConfig"),
+    *("SparkConnectionConfig", "StarRocksConnectionConfig", "TrinoConnectionConfig"),
+    *("BuiltInSchedulerConfig", "UIConfig", "RunConfig", "MigrationConfig", "JanitorConfig"),
+)
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
@@ -83,9 +104,7 @@ def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
 
 
 def _hint_for_name(module: str, item: str) -> str:
-    names = _MODULES[module]
-    others = vars(importlib.import_module(names["*"])) if "*" in names else {}
-    near = closest(item, [one for one in {**names, **others} if one[0] not in "_*"])
+    near = closest(item, sorted(_importable_names(_MODULES[module])))
     return f"did you mean '{near}'?" if near else _instead(f"{module}.{item}")
 
 
