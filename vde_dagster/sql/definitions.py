@@ -26,7 +26,7 @@ Definition = exp.Expr | Stored | None
 
 
 def find_definitions(column: exp.Column) -> list[Definition]:
-    """Return the expressions that a column may stand for, one level down."""
+    """Return the possible definitions of a column in the queries that it reads."""
     return list(_in_scopes(column))
 
 
@@ -53,7 +53,7 @@ def _in_scopes(column: exp.Column) -> Iterator[Definition]:
         found = False
         for source in _sources(select):
             if not qualifier or source.alias_or_name.lower() == qualifier:
-                for one in _of_source(source, name):
+                for one in _source_definitions(source, name):
                     found = found or not isinstance(one, Stored)
                     yield one
         for other in () if qualifier else select.expressions:
@@ -74,7 +74,7 @@ def _sources(select: exp.Select) -> Iterator[exp.Expr]:
     yield from select.args.get("laterals") or ()
 
 
-def _of_source(source: exp.Expr, name: str) -> Iterator[Definition]:
+def _source_definitions(source: exp.Expr, name: str) -> Iterator[Definition]:
     names = _alias_columns(source)
     if source.args.get("pivots"):
         yield None
@@ -137,7 +137,7 @@ def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
                 table = one.table.lower() if isinstance(one, exp.Column) else ""
                 for source in _sources(query):
                     if not table or source.alias_or_name.lower() == table:
-                        yield from _of_source(source, name)
+                        yield from _source_definitions(source, name)
             elif one.alias_or_name.lower() == name:
                 yield one.unalias()
     elif isinstance(query, exp.Values):

@@ -118,7 +118,7 @@ def _find_text(
 
     Args:
         more: Kinds that differ here in addition to those that differ in the whole dialect.
-        scale: Decimals of all values on Spark; None if each keeps those of its type.
+        scale: Digits after the point of all values on Spark; None where types decide.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -126,7 +126,7 @@ def _find_text(
         if found is not None:
             return found
         if scale is not None and origin.dialect in _OWN_SCALES and _scale(value) != scale:
-            return _own_scale(e, origin)
+            return _scale_finding(e, origin)
     kinds = {kind_of_value(one) for one in values if not isinstance(one, CONSTANTS)}
     differing = _differing(origin) | more
     other = sorted(kind for kind in kinds if kind is not None and kind in differing)
@@ -174,7 +174,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
     values = _Values(origin)
     if kind == "decimal":
         differs = origin.dialect in _OWN_SCALES and not values.has_scale(value)
-        return _own_scale(e, origin) if differs else None
+        return _scale_finding(e, origin) if differs else None
     for leaf in values.leaves(value):
         if isinstance(leaf, Stored):
             if leaf in origin.other_texts:
@@ -188,28 +188,37 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
     return None
 
 
-def _own_scale(e: exp.Expr, origin: Origin) -> Finding:
+def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
     what = "the text of a decimal has the digits of its value, and not of a common type,"
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Find the text of a date_trunc() that returns another type.
+    """Find the text of a date_trunc() that returns another type."""
+    differs = _cuts(cut, origin)
+    if differs is False:
+        return None
+    what = "the text of date_trunc by days is a date's"
+    if origin.dialect == "postgres":
+        what = "the text of date_trunc of a date has a zone"
+    if differs is None:
+        return untyped_finding(e, origin, what)
+    return certain_finding(e, origin, what, "cast it: CAST(date_trunc(…) AS DATE)")
+
+
+def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
+    """Return whether date_trunc() returns another type than Spark's; None for unknown types.
 
     PostgreSQL's is an instant with a zone for a date, DuckDB's is a date for days and longer units.
     """
     if called(cut) != "date_trunc" or len(cut.expressions) != 2:
-        return None
+        return False
     kind = kind_of_value(cut.expressions[1])
-    if origin.dialect == "postgres" and kind in ("date", None):
-        what = "the text of date_trunc of a date has a zone"
-    elif origin.dialect in _DATES_OF_TIMES and kind != "text" and _unit(cut) in _DAYS:
-        what = "the text of date_trunc by days is a date's"
-    else:
-        return None
-    if kind is None:
-        return untyped_finding(e, origin, what)
-    return certain_finding(e, origin, what, "cast it: CAST(date_trunc(…) AS DATE)")
+    if origin.dialect == "postgres":
+        return None if kind is None else kind == "date"
+    if origin.dialect not in _DATES_OF_TIMES or kind == "text" or _unit(cut) not in _DAYS:
+        return False
+    return None if kind is None else True
 
 
 def _unit(cut: exp.Expr) -> str:
@@ -254,12 +263,12 @@ class _Values:
         return any(
             leaf in self.origin.other_texts
             if isinstance(leaf, Stored)
-            else leaf is not None and _cuts(leaf, self.origin)
+            else leaf is not None and bool(_cuts(leaf, self.origin))
             for leaf in self.leaves(value)
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the values of which an expression has one; None for any other expression."""
+        """Return the possible values of a choice, column or window; None for other expressions."""
         if isinstance(e, _AROUND):
             return [e.this]
         if isinstance(e, exp.Column):
@@ -315,14 +324,6 @@ class _Values:
         if isinstance(one, exp.Expr):
             return _scale(one) == _scale(e) and self.has_scale(one)
         return one is not None and one not in self.origin.other_texts
-
-
-def _cuts(cut: exp.Expr, origin: Origin) -> bool:
-    if called(cut) != "date_trunc" or len(cut.expressions) != 2:
-        return False
-    if origin.dialect == "postgres":
-        return kind_of_value(cut.expressions[1]) == "date"
-    return _unit(cut) in _DAYS
 
 
 # -- texts and numbers of one column --------------------------------------------------------------

@@ -63,7 +63,7 @@ class _Substitute(ModuleType):
 
 
 def _importable_names(names: Names) -> set[str]:
-    """Return the names that `import *` imports: those of a class made at its import, too."""
+    """Return the names for `import *`, including classes that are created at their import."""
     home = names.get("*")
     others = () if home is None else dir(importlib.import_module(home))
     made = _CONNECTIONS if names is _CONFIG else ()
