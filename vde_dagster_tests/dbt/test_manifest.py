@@ -440,6 +440,14 @@ CUSTOMERS = ("nodes", "model.shop.customers")
             ": hard_deletes must be one of ignore, invalidate, new_record, not 'all'",
         ),
         (
+            _set(
+                *("nodes", "snapshot.shop.order_history", "config", "updated_at"),
+                value="coalesce(a, b)",
+            ),
+            "snapshots/customer_history.yml:8: the configuration of 'order_history' cannot be read"
+            ": updated_at must be the name of a column, not 'coalesce(a, b)'",
+        ),
+        (
             _set("nodes", "snapshot.shop.order_history", "config", "strategy", value="other"),
             "snapshots/customer_history.yml:8: the configuration of 'order_history' cannot be read"
             ": strategy 'other' is neither timestamp nor check",

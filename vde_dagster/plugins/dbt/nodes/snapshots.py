@@ -40,14 +40,11 @@ def snapshot_kind(node: Node, dialect: str) -> Kind:
     }
     if _deletes(config) == "new_record":
         shared["deleted_name"] = _column(config, "dbt_is_deleted")
-    updated_at = config.get("updated_at")
+    updated_at = _updated_at(config, dialect)
     if config.get("strategy") == "timestamp":
-        if not updated_at:
+        if updated_at is None:
             raise ValueError("a snapshot of strategy timestamp needs an updated_at")
-        columns, expressions = read_key([str(updated_at)], dialect)
-        if expressions:
-            raise ValueError(f"updated_at must be the name of a column, not '{updated_at}'")
-        shared |= {"updated_at_name": columns[0], "updated_at_as_valid_from": True}
+        shared |= {"updated_at_name": updated_at, "updated_at_as_valid_from": True}
         return Kind.named("SCD_TYPE_2_BY_TIME", **shared)
     if config.get("strategy") != "check":
         raise ValueError(f"strategy '{config.get('strategy')}' is neither timestamp nor check")
@@ -56,9 +53,19 @@ def snapshot_kind(node: Node, dialect: str) -> Kind:
         "SCD_TYPE_2_BY_COLUMN",
         columns=("*",) if compared in ("all", ["all"], None) else tuple(texts(compared)),
         execution_time_as_valid_from=True,
-        updated_at_name=str(updated_at) if updated_at else None,
+        updated_at_name=updated_at,
         **shared,
     )
+
+
+def _updated_at(config: Mapping[str, Any], dialect: str) -> str | None:
+    given = config.get("updated_at")
+    if not given:
+        return None
+    columns, expressions = read_key([str(given)], dialect)
+    if expressions:
+        raise ValueError(f"updated_at must be the name of a column, not '{given}'")
+    return columns[0]
 
 
 def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model]:
