@@ -158,17 +158,15 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
 
 
 def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
-    """Pass over lists that are NULL, as DuckDB does."""
+    """Join NULL as an empty list, as DuckDB does."""
     given = [node.this, *node.expressions]
     lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
     if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
         return None
     if all(isinstance(one.unnest(), exp.Array) for one in lists):
         return lists[0].copy() if len(lists) == 1 else call("CONCAT", *lists)
-    made: exp.Expr = lists[0].copy()
-    for one in lists[1:]:
-        made = call("COALESCE", call("CONCAT", made, one), made, one)
-    return made
+    empty = exp.Anonymous(this="ARRAY", expressions=[])
+    return call("CONCAT", *(call("COALESCE", one, empty) for one in lists))
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
