@@ -63,22 +63,10 @@ class _Substitute(ModuleType):
 
 
 def _importable_names(names: Names) -> set[str]:
-    """Return the names for `import *`, including classes that are created at their import."""
+    """Return the names for `import *`."""
     home = names.get("*")
     others = () if home is None else dir(importlib.import_module(home))
-    made = _CONNECTIONS if names is _CONFIG else ()
-    return {one for one in (*names, *others, *made) if one[0] not in "_*"}
-
-
-_CONNECTIONS = (
-    *("AthenaConnectionConfig", "AzureSQLConnectionConfig", "BigQueryConnectionConfig"),
-    *("ClickhouseConnectionConfig", "DatabricksConnectionConfig", "DuckDBConnectionConfig"),
-    *("FabricConnectionConfig", "GCPPostgresConnectionConfig", "MSSQLConnectionConfig"),
-    *("MotherDuckConnectionConfig", "MySQLConnectionConfig", "PostgresConnectionConfig"),
-    *("RedshiftConnectionConfig", "RisingwaveConnectionConfig", "SnowflakeConnectionConfig"),
-    *("SparkConnectionConfig", "StarRocksConnectionConfig", "TrinoConnectionConfig"),
-    *("BuiltInSchedulerConfig", "UIConfig", "RunConfig", "MigrationConfig", "JanitorConfig"),
-)
+    return {one for one in (*names, *others) if one[0] not in "_*"}
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
