@@ -216,7 +216,7 @@ def _work(
         yield section("Audits", amount, "", audited, texts)
     untouched = len(plan.models) - len(plan.builds) - len(free) - len(audited)
     if untouched:
-        amount = f"{count(untouched, 'model')} as they are"
+        amount = f"{count(untouched, 'model')} as {'it is' if untouched == 1 else 'they are'}"
         yield Section("Leaves", amount, mark=Mark.QUIET)
 
 

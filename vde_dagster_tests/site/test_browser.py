@@ -176,7 +176,7 @@ def test_the_first_page_lists_versions_changes_failures_and_owners(page: Page) -
     newest = _card(page, "Changed last").get_by_role("listitem").first
     expect(newest).to_contain_text("dev@1 5 added")
     expect(_card(page, "Failed")).to_contain_text("Plan for dev")
-    expect(_card(page, "Failed")).to_contain_text("unique_values")
+    expect(_card(page, "Failed")).to_contain_text("unique_values(columns=(customer)) found 1 row")
     expect(_card(page, "Late")).to_contain_text("All due intervals are filled.")
     expect(_card(page, "Owners")).to_contain_text("4 models without an owner")
     page.get_by_role("button", name="ann").click()
@@ -283,11 +283,11 @@ def test_axe_finds_nothing_on_any_page_in_either_color_scheme(page: Page) -> Non
     assert "image-alt" in {one["id"] for one in broken["violations"]}, "axe looks at the page"
 
 
-def test_results_of_audits_name_the_plan_and_the_environments_of_their_rows(page: Page) -> None:
+def test_results_of_audits_name_their_plan_and_the_environments_of_the_table(page: Page) -> None:
     page.goto(page.url.partition("#")[0] + "#/model/marts.daily")
     audits = page.get_by_role("region", name="Audits", exact=True)
     expect(audits).to_contain_text("by prod-")
-    expect(audits).to_contain_text("these rows are shown in prod, dev")
+    expect(audits).to_contain_text("table of prod, dev")
 
 
 def test_a_version_is_compared_with_an_earlier_one(tmp_path: Path) -> None:

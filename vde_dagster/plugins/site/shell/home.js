@@ -29,7 +29,9 @@ site.routes[""] = async () => {
   const newest = [...publications].sort((one, other) => other[3] - one[3]);
   const failures = [
     ...plans.map(([environment, plan, at, message]) => [el("strong", {}, `Plan for ${environment}`), " ", soft(when(at)), el("div", { class: "clip", title: message }, message || el("code", {}, plan))]),
-    ...audits.map(([number, audit, rows, at, , where]) => [modelLink(number), `: ${audit} found ${some(rows, "row")} `, soft(when(at), ", shown in ", where.map(one => environments[one].name).join(", "))]),
+    ...auditsByModel(audits).map(([[number, audit, rows, at, plan, where], more]) => [
+      modelLink(number), `: ${audit} found ${some(rows, "row")}${more ? `, and ${some(more, "other audit")} failed` : ""} `,
+      soft(when(at), " by ", el("code", {}, plan), `, table of ${where.map(one => environments[one].name).join(", ")}`)]),
   ];
   const models = modelsTable(late);
   return {
@@ -51,6 +53,16 @@ site.routes[""] = async () => {
     ],
   };
 };
+
+/** Return the first failed audit of each model and plan, with the number of the others. */
+function auditsByModel(audits) {
+  const found = new Map();
+  audits.forEach(one => {
+    const key = `${one[0]} ${one[4]}`;
+    found.set(key, [found.has(key) ? found.get(key)[0] : one, found.has(key) ? found.get(key)[1] + 1 : 0]);
+  });
+  return [...found.values()];
+}
 
 /** Owners with their models, the ones with most models first; a button filters the table of models. */
 function ownersCard(late, choose) {

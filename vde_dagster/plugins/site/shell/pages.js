@@ -132,7 +132,7 @@ function audited(model, cells) {
   if (!model.audits) return null;
   const tables = environmentsByTable(cells.filter(one => (model.tables || {})[one.table]));
   const results = name => [...tables].flatMap(([number, environments]) => (model.tables[number].audits || []).filter(each => each[0] === name).map(([, , failed, at, plan]) => (
-    el("div", {}, el("span", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed"), el("small", { class: "soft" }, ` ${when(at)} by `, el("code", {}, plan), `; these rows are shown in ${environments}`)))));
+    el("div", {}, el("span", { class: failed ? "bad" : "good" }, failed ? `${count(failed)} rows failed` : "passed"), el("small", { class: "soft" }, ` ${when(at)} by `, el("code", {}, plan), `; table of ${environments}`)))));
   return section("Audits", table("Audits and their last results", ["Audit", "Stops a publication", "Last result", "Query"], model.audits.map(([name, blocking, query]) => {
     const found = results(name);
     return [name, blocking ? "yes" : "no", found.length ? found : el("span", { class: "soft" }, "not run"), el("details", {}, el("summary", {}, "Query"), sql(query))];
