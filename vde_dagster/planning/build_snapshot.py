@@ -411,7 +411,7 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
 
 
 def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
-    """Refuse a query that reads its own table where its types need that table to be known."""
+    """Refuse a query that reads its own table if the types of its columns depend on that table."""
     unknown = [column.name for column in columns if column.type is None]
     if unknown:
         typed = ", ".join(f"{name} TYPE" for name in unknown)

@@ -21,7 +21,7 @@ from vde_dagster.sql.other_dialects.writing import query_sql
 def find_operators(
     text: str, schema: Schema, origin: Origin, functions: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Find operators of another dialect that may have another value on Spark.
+    """Find operators of another dialect whose result may differ on Spark.
 
     Queries inside a statement are bound to the columns of `schema`; other columns have no type.
 

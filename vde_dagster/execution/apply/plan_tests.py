@@ -73,7 +73,7 @@ class PlanTests:
         ]
 
     def need_an_engine(self, plan: Plan) -> bool:
-        """Check whether a test of a plan has not passed with the same inputs before."""
+        """Check whether a plan has a test that has not yet passed with the same inputs."""
         snapshots = plan.target
         try:
             found = (with_variables(one, self.root, self.models) for one in self.select(plan))

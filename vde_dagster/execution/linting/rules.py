@@ -93,7 +93,7 @@ class Rule(ABC):
     def violation(
         self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
     ) -> RuleViolation:
-        """Return a violation by the model at hand; its message is the rule's summary by default."""
+        """Return a violation by the checked model; its message is the rule's summary by default."""
         return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)
 
 

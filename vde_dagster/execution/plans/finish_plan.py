@@ -182,7 +182,7 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
 def _check_operators(
     statements: Iterable[str], dialect: str, plan: Plan, trusted: frozenset[str]
 ) -> None:
-    """Refuse operators of another dialect that may have another value on Spark.
+    """Refuse operators of another dialect whose result may differ on Spark.
 
     Raises:
         ProjectError: A statement has one.

@@ -70,7 +70,7 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication; production's needs the right."""
+    """Return whether this login may finish a publication; one of production needs the right."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 
@@ -151,7 +151,7 @@ def _settle(
 def _changes(
     lakehouse: LakeHandles, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the remaining changes, and the files that they need besides announced files."""
+    """Return the remaining changes, and the files to write for them besides the announced files."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     keeps = lakehouse.catalog.form.keeps_pointers

@@ -95,7 +95,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Make the next files of tables behind which snapshots have expired."""
+    """Make the next metadata files of shown tables, without snapshots that have expired."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -110,7 +110,7 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots missing in the tables behind them; count the snapshots."""
+    """Find tables that show snapshots missing in their underlying tables; count the snapshots."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}

@@ -100,7 +100,7 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether commits have fewer rows than both tables; true for unknown counts."""
+    """Return whether commits moved fewer rows than both tables have together; true if unknown."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:

@@ -129,7 +129,7 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
 
 
 def without_property(model: Model, name: str, text: str) -> Hint:
-    """Return a hint that a property is to be removed: the first of its name in a SQL header."""
+    """Return the hint to remove a property, at its first occurrence in a SQL header."""
     header = _header(model.source, model.location.line or 1) if model.python is None else []
     depth = 0
     for at, (before, token) in enumerate(pairwise(header), start=1):

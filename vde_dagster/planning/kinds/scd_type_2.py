@@ -26,7 +26,7 @@ class ScdMeaning(Meaning):
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the compared columns, the source of validity times, and the marks."""
+        """Add the key, the compared columns, the source of validity times, and `marks`."""
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)

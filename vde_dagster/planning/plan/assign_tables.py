@@ -405,7 +405,7 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
 def new_preview(
     table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
 ) -> PhysicalTable:
-    """Design a branch of a production's table that shows a change in place."""
+    """Design a branch of a production table that shows a change in place."""
     whole = extended(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)

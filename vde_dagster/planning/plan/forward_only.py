@@ -41,7 +41,7 @@ def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
 def is_concerned(
     snapshots: Mapping[ModelName, Snapshot], state: WarehouseState, options: PlanOptions
 ) -> bool:
-    """Return whether any model of a plan may reuse a table of production's in place."""
+    """Return whether any model of a plan may reuse a production table in place."""
     if state.production is None:
         return False
     if state.previews:
@@ -316,7 +316,7 @@ def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange |
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Return whether a forward-only definition, taken alone, has the meaning of another one."""
+    """Return whether a forward-only definition, taken alone, means the same as a plain one."""
     own = forward.fill_version, forward.columns
     return forward.own_id == plain.id or own == plain.standalone_meaning
 

@@ -28,7 +28,7 @@ class PlanRequest:
     Args:
         backfill: The models that are filled, or None for all.
         ready: Evaluates the signals of models, or None to let all ranges pass.
-        changes: Column changes of models that reuse a table of production's.
+        changes: Column changes of models that reuse a production table.
         previewed: Environments whose previews decided that a model reuses production's table.
         time_to_live: How long an environment other than production is kept.
         exposures: Exposures, such as dashboards, to check for broken columns.

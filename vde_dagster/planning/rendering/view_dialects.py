@@ -160,7 +160,7 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Write out two operations that SQLGlot copies but Trino computes otherwise.
+    """Write out two operations that SQLGlot leaves unchanged, but Trino computes differently.
 
     Spark truncates a fraction that is cast to an integer, where Trino rounds; Spark's average of
     decimals has four more digits. The types are not known here, so this applies to all values.

@@ -100,7 +100,7 @@ def is_nested(type_: str | None) -> bool:
 
 
 def cast_to(type_: str, has: str) -> ShownFields:
-    """Return how to read a column without fields in a type, whatever its type `has` widens to."""
+    """Return how to read a column without fields as a type, from a column of type `has`."""
     return ShownFields(has, has, type_, has)
 
 
@@ -137,7 +137,7 @@ class _Showing:
     def _kinds(
         self, has: exp.DataType, place: Path, path: Path
     ) -> tuple[exp.DataType, exp.DataType, exp.DataType]:
-        """Return `read`, `shown` and `filled` of a type at a path in the table and of the query."""
+        """Return the types `read`, `shown` and `filled` for a part of a column's type."""
         from sqlglot import exp
 
         if has.this == exp.DType.STRUCT:

@@ -147,7 +147,7 @@ def is_exact(key: Node, facts: Facts) -> bool:
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Return whether a reader may notice which of several equal values a grouping's key has."""
+    """Return whether a reader may notice which of several equal key values a group has."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())
@@ -294,7 +294,7 @@ def flatten_set_operations(parts: Parts) -> None:
 
 
 def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperation | None:
-    """Return the set operation inside a query of another one, if it may be flattened."""
+    """Return the set operation inside a branch of an outer one, if it may be flattened."""
     group = branch.group
     if len(group.sources) != 1 or group in parts.shared:
         return None

@@ -75,7 +75,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
-        """Hash a group; `tail` decides between numberings of sources with equal hashes."""
+        """Hash a group; `tail` distinguishes numberings of sources with equal hashes."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]

@@ -134,7 +134,7 @@ def _plain(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a test blocks a publication, whichever row of the table fails."""
+    """Return whether a test blocks a publication whichever row of the table fails it."""
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
     return (
