@@ -146,7 +146,7 @@ class Target:
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Sort our plan's branches last; then by the time of the last commit, and by attempt."""
+            """Sort our plan's branches last; then by time of the last commit, and by attempt."""
             head = next(history(metadata, head_of(metadata, name)))
             parsed = branches[name]
             return parsed.plan_id == own.plan_id, int(head["timestamp-ms"]), parsed.attempt

@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return the change of a model and its category; a side is None if it lacks the model."""
+    """Return the change of a model and its category; None for a side without it."""
     if new is None:
         return Change.REMOVED, None
     if old is None:
