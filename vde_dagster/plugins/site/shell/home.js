@@ -89,7 +89,7 @@ function modelsTable(late) {
   const rows = index.models.map(([kind, description, columns, , , , , tags], number) => {
     const owner = ownerOf(number) || "";
     const state = failed.has(number) ? el("span", { class: "bad" }, "failed") : missingIn.has(number) ? el("span", { class: "warn" }, "late") : "";
-    const row = el("tr", {}, el("th", { scope: "row" }, modelLink(number)), el("td", {}, kindMark(kind), index.words[kind]), el("td", { class: "number" }, columns.length),
+    const row = el("tr", {}, el("th", { scope: "row" }, modelLink(number)), el("td", { class: "kind" }, kindMark(kind), index.words[kind]), el("td", { class: "number" }, columns.length),
       el("td", {}, owner), el("td", {}, state), el("td", {}, description || "", tags.length ? [" ", words(tags).map(tag => el("span", { class: "chip" }, tag))] : null));
     return [row, [index.names[number], index.words[kind], owner, ...words(tags), description || ""].join("\n").toLowerCase()];
   });
