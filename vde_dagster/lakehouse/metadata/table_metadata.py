@@ -73,7 +73,7 @@ def with_other_columns(
     now_ms: int,
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return metadata with a table's files and history under other columns.
+    """Return a table's metadata with other columns, over the same files and history.
 
     Args:
         shown_fields: The fields of nested columns, by published name.

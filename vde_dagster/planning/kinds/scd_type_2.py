@@ -80,7 +80,7 @@ class ScdMeaning(Meaning):
         return tuple(dict.fromkeys((*keys, *audited_keys(model))))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the ends of a version, which must have names of their own."""
+        """Return the columns of validity times, after checking that their names differ."""
         kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(

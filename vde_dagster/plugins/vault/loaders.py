@@ -41,14 +41,14 @@ def by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Return a model for each source of a model, and one over them with the model's name.
+    """Return a model for each source of a model, and a model with its name that combines them.
 
-    Branches of one source make one model.
+    Branches that read the same source become one model.
 
     Args:
         kind: The kind of the sources' models.
-        whole: The kind of the model over them.
-        key: Columns that identify a row of the model over them.
+        whole: The kind of the combining model.
+        key: Columns that identify a row of the combining model.
         order: Columns that determine the earliest row.
         source: The column with the record source.
         crons: The crons of sources that have one.

@@ -40,7 +40,7 @@ class ServedVersion:
     """One version of an environment; it never changes, so everything is read once.
 
     Args:
-        repeats: Finds the snapshots with an output under two names.
+        repeats: Finds the snapshots that have two output columns with the same values.
     """
 
     workspace: Workspace

@@ -82,13 +82,13 @@ def _selected(
 
 
 class Repeats:
-    """Caches the snapshots with an output under two names."""
+    """Caches which snapshots have two output columns with the same values."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
 
     def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return the ids of the given snapshots that have two outputs of one version."""
+        """Return the ids of the given snapshots that have two output columns of one version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def environment_statements(
     settings: Settings, environment: str, *, schemas: Sequence[str], views: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Expand the macros of these statements; the project's own macros run each time.
+    """Expand the macros of `before_all` and `after_all`; the project's own macros run each time.
 
     Args:
         environment: `@this_env`.
@@ -33,7 +33,7 @@ def environment_statements(
         views: Its views, `@views`.
 
     Returns:
-        Spark SQL of both, where only time variables remain.
+        Spark SQL of `before_all` and of `after_all`, where only time variables remain.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)

@@ -88,12 +88,12 @@ class Versions:
 
     @property
     def valid_from(self) -> str:
-        """The physical column of a version's begin."""
+        """The physical column with the beginning of a version."""
         return self._physical(self.kind.valid_from_name)
 
     @property
     def valid_to(self) -> str:
-        """The physical column of a version's end."""
+        """The physical column with the end of a version."""
         return self._physical(self.kind.valid_to_name)
 
     @property
