@@ -67,6 +67,7 @@ SIZES = {
     "nested_reads": Size("--tables 4 --columns 6", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_beside_sqlmesh": Size(needs="ENVIRONMENT, a folder in which SQLMesh is installed"),
+    "planning_drift": Size("--models 50 --runs 1 --rounds 1"),
     "planning_intervals": Size("--models 2 --holes 1000"),
     "planning_oracle": Size("--projects 5"),
     "planning_scale": Size("--models 50 --runs 1"),

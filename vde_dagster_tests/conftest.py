@@ -30,6 +30,7 @@ from vde_dagster.state import StateStore
 from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
 from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder
+from vde_dagster_tests.suite_budget import SuiteBudget
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -80,43 +81,64 @@ def analysis_may_raise() -> Iterator[None]:
 
 PROOFS = frozenset(
     {
+        "test_aimed_janitor",
+        "test_base_branch",
         "test_batch_concurrency",
         "test_batch_deaths",
+        "test_checking",
         "test_clocks",
+        "test_comment",
         "test_concurrency",
         "test_crash_sweep",
         "test_damaged_files",
+        "test_deploying",
         "test_dropped_and_made_again",
         "test_edit_classes",
         "test_eight_processes",
         "test_environment_histories",
         "test_fencing",
+        "test_forged_plans",
         "test_growth",
         "test_handed_on_trees",
         "test_histories_of_rollbacks",
+        "test_holds",
         "test_hostile_files",
         "test_interrupted_migration",
+        "test_kept",
         "test_killed_for_real",
         "test_large_states",
         "test_leases",
         "test_limits",
+        "test_one_spelling",
         "test_oracle",
         "test_other_catalog",
+        "test_plan_files",
+        "test_plugins",
         "test_protocol_machine",
+        "test_proved_rows",
         "test_readers",
         "test_recheck",
         "test_records",
+        "test_rollback_of_data",
         "test_rollback_safeguards",
         "test_row_order",
         "test_safeguards",
+        "test_skipping",
         "test_skips_oracle",
         "test_soundness",
         "test_time_limit",
+        "test_unseen",
+        "test_variants",
         "test_what_macros_read",
         "test_wheel",
+        "test_wrong_values",
     }
 )
-"""Modules that search many cases or start many processes; they need nothing but time."""
+"""Modules that search many cases, attack stored values, start many processes, or publish again and
+again, as a team with Git does; they need nothing but time."""
+
+_PROOFS_OF_CI = frozenset({"test_commands", "test_running", "test_workflows"})
+"""Modules of the folder `ci` with repositories of Git; other folders use these names, too."""
 
 ON_SERVERS = {
     "test_mirror": "rest",
@@ -141,6 +163,7 @@ def _secrets_of_one_test() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let fast tests write into memory, where there is room (bytes): they wait for no disk."""
+    config.pluginmanager.register(SuiteBudget(), "vde-budget")
     if "spark" not in _left_out(config) or hasattr(config, "workerinput") or not MEMORY.is_dir():
         return
     if shutil.disk_usage(MEMORY).free >= _ROOM:
@@ -163,12 +186,16 @@ def _left_out(config: pytest.Config) -> set[str]:
     return left_out if len(left_out) == len(asked) else set()
 
 
+def _is_proof(path: Path) -> bool:
+    return path.stem in PROOFS or (path.parent.name == "ci" and path.stem in _PROOFS_OF_CI)
+
+
 @cache
 def _marks_of(path: Path) -> set[str]:
     """The markers that every test of a module has."""
     if path.suffix != ".py":
         return set()
-    marks = {"proof"} if path.stem in PROOFS else set()
+    marks = {"proof"} if _is_proof(path) else set()
     if path.parent.name == "orchestration":
         marks.add("dagster")
     for line in path.read_text().splitlines():
@@ -222,7 +249,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             if catalog in ON_SERVERS.values():  # Of a test that all catalogs pass.
                 return catalog
             name = Path(file).stem
-            return nodeid if name in PROOFS else ON_SERVERS.get(name, file)
+            return nodeid if _is_proof(Path(file)) else ON_SERVERS.get(name, file)
 
     return ByFile(config, log)
 
@@ -316,6 +343,7 @@ def _test_of(environment: list[bytes]) -> str:
 def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and at nothing that was there before."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # Tests import pandas, Arrow and others, which all stay.
     gc.enable()
 
 

@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 PACKAGE = "vde-dagster"
 _UV_TOOL = "uv-receipt.toml"
@@ -68,6 +67,8 @@ def _installer() -> str:
 
 
 def _local_path(url: str) -> str:
+    from urllib.request import url2pathname  # Imports an HTTP client.
+
     return url2pathname(urlsplit(url).path)
 
 

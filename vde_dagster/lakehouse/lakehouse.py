@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from vde_dagster.errors import DamagedFileError, UsageError
 from vde_dagster.lakehouse.handles import LakeHandles
-from vde_dagster.lakehouse.publishing.finish_publication import recover
-from vde_dagster.lakehouse.publishing.new_table import NewTable, create_table
-from vde_dagster.lakehouse.publishing.publication import Publication
-from vde_dagster.lakehouse.publishing.publish import publish
-from vde_dagster.lakehouse.publishing.view_ledger import published_views
-from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import TableRef
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.publishing.new_table import NewTable
+    from vde_dagster.lakehouse.publishing.publication import Publication
+    from vde_dagster.planning.environments.environment import Environment
 
 
 class Lakehouse(LakeHandles):
-    """The handles of a lakehouse with its operations: publish, recover, create tables."""
+    """The handles of a lakehouse with its operations: publish, recover, create tables.
+
+    A plan opens one and calls none of them, so each imports what it needs.
+    """
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
@@ -40,10 +43,14 @@ class Lakehouse(LakeHandles):
 
     def create_table(self, new: NewTable) -> bool:
         """Create an unpartitioned table, optionally with a first branch, and its namespace."""
+        from vde_dagster.lakehouse.publishing.new_table import create_table
+
         return create_table(self, new)
 
     def published_views(self, environment: str) -> list[TableRef]:
         """Return the views that publications of an environment left in the catalog."""
+        from vde_dagster.lakehouse.publishing.view_ledger import published_views
+
         with self.store.database.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
@@ -70,6 +77,8 @@ class Lakehouse(LakeHandles):
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
         """Return an environment's views with their files; None for views changed since."""
+        from vde_dagster.lakehouse.publishing.view_ledger import published_views
+
         with self.store.database.reading() as conn:
             ledger = published_views(
                 conn, self.catalog_name, environment=environment, ending=ending
@@ -80,8 +89,12 @@ class Lakehouse(LakeHandles):
 
     def publish(self, publication: Publication) -> Environment:
         """Make a publication visible as a whole; see `publish.publish`."""
+        from vde_dagster.lakehouse.publishing.publish import publish
+
         return publish(self, publication)
 
     def recover(self) -> bool:
         """Finish decided publications that other processes began; see `finish_publication`."""
+        from vde_dagster.lakehouse.publishing.finish_publication import recover
+
         return recover(self)

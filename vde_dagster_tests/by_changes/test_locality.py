@@ -32,6 +32,7 @@ def test_a_query_is_local_in_these_tables_by_these_columns(case: dict[str, Any])
     assert columns_of_key(case["query"], SCHEMA, case["key"]) == wanted
 
 
+@pytest.mark.proof
 @settings(max_examples=400)
 @given(st.sampled_from(STEADY), st.randoms(use_true_random=False))
 def test_a_row_more_or_less_changes_only_rows_of_its_keys(

@@ -317,6 +317,7 @@ def test_a_file_that_cannot_be_added_to_stays_as_it_is(shop: ProjectFolder, vde:
     assert file.read_text() == "[{name: crm.known}]\n"
 
 
+@pytest.mark.proof
 def test_nothing_heavy_is_imported_for_a_project_as_it_was(
     published_shop: ProjectFolder, vde: Vde
 ) -> None:

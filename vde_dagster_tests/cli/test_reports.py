@@ -131,6 +131,7 @@ def test_a_comment_says_every_sentence_of_a_plan_and_mentions_nobody(
         assert comment.index("Breaking changes") < comment.index("<details>")
 
 
+@pytest.mark.proof
 def test_a_comment_of_a_large_plan_has_what_breaks_and_room_for_no_more(tmp_path: Path) -> None:
     text = f"MODEL (name db.m{{}}, kind FULL); SELECT 1 AS gone, {' + '.join('1' * 40)} AS n"
     many = {f"models/m{number}.sql": text.format(number) for number in range(300)}

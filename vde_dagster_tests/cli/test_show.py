@@ -91,6 +91,7 @@ def test_what_cannot_be_shown_is_one_message_with_a_hint(
     assert hint in " ".join(ended.err.split())
 
 
+@pytest.mark.proof
 def test_neither_spark_nor_dagster_is_imported(shop: ProjectFolder) -> None:
     code = (
         "import sys; from vde_dagster.cli.app import call\n"

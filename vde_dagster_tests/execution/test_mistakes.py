@@ -100,6 +100,7 @@ def test_what_was_meant_gives_no_message(path: Path, shop: Path) -> None:
     assert plan_of(shop) == []
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "path", [p for p in CASES if not p.stem.startswith("setting_")], ids=lambda path: path.stem
 )

@@ -37,6 +37,7 @@ def projected(rows: pa.Table, wanted: Schema, at: int = 0) -> Rows:
     return pa.Table.from_batches([found]).to_pylist()
 
 
+@pytest.mark.proof
 @given(st.randoms(use_true_random=False), st.integers(0, 3))
 @settings(max_examples=150, deadline=None)
 def test_any_nested_value_is_read_as_written_under_any_later_schema(

@@ -38,9 +38,19 @@ metric:
 
 
 @pytest.fixture
-def world(shop: ProjectFolder, vde: Vde) -> Callable[..., Called]:
+def world(prepared: Prepared, vde: Vde) -> Callable[..., Called]:
     """The shop, published to prod and dev by an engine that keeps no rows; ask it."""
-    shop.write("metrics/shop.yaml", METRICS.read_text() + MORE)
+    pytest.importorskip("metricflow")
+    shop = prepared(_publish_without_rows)
+
+    def ask(*arguments: str) -> Called:
+        return vde("metrics", "query", *arguments, "--project", shop.root, "--json")
+
+    return ask
+
+
+def _publish_without_rows(root: Path) -> None:
+    shop = ProjectFolder(root, {**SHOP, "metrics/shop.yaml": METRICS.read_text() + MORE})
     since = "{name: since, type: time, expr: d, type_params: {time_granularity: day}}"
     is_big = "    - {name: is_big"
     shop.edit("metrics/shop.yaml", is_big, f"    - {since}\n{is_big}")
@@ -48,11 +58,6 @@ def world(shop: ProjectFolder, vde: Vde) -> Callable[..., Called]:
     with open_fake(shop.root) as workspace:
         for environment in ("prod", "dev"):
             workspace.apply(workspace.plan(environment))
-
-    def ask(*arguments: str) -> Called:
-        return vde("metrics", "query", *arguments, "--project", shop.root, "--json")
-
-    return ask
 
 
 @pytest.mark.parametrize(("words", "message", "hint"), REFUSED)

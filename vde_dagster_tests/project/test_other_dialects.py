@@ -397,6 +397,7 @@ def test_text_of_a_column_that_a_parent_chose_from_decimals_is_refused(
         plan()
 
 
+@pytest.mark.proof
 def test_page_has_the_counts_of_the_list() -> None:
     text = PAGE.read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.signatures.keys import make_key
 from vde_dagster_tests.cli.conftest import vde  # noqa: F401
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
 FILES = {
@@ -86,14 +86,21 @@ class Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Team:
+def team(prepared: Prepared) -> Team:
     """A published project in two clones."""
-    reviewer = ProjectFolder(tmp_path / "reviewer", FILES)
-    shutil.copytree(reviewer.root, tmp_path / "production")
-    made = Team(tmp_path, reviewer, ProjectFolder(tmp_path / "production"))
+    return _team_in(prepared(_publish).root)
+
+
+def _publish(root: Path) -> None:
+    reviewer = ProjectFolder(root / "reviewer", FILES)
+    shutil.copytree(reviewer.root, root / "production")
+    made = _team_in(root)
     made.settings()
     # Two days ago, so that something is due.
     clock = FakeClock(datetime.now(timezone.utc) - timedelta(days=2))
     with open_fake(made.production.root, clock=clock) as workspace:
         workspace.apply(workspace.plan("prod"))
-    return made
+
+
+def _team_in(root: Path) -> Team:
+    return Team(root, ProjectFolder(root / "reviewer"), ProjectFolder(root / "production"))

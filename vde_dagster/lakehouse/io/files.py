@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import gzip
 import os
@@ -300,6 +299,8 @@ def _flushed(folders: set[str]) -> Iterator[None]:
                 opened[device] = os.open(folder, os.O_RDONLY)
                 stack.callback(os.close, opened[device])
         yield
+        import ctypes
+
         for descriptor in opened.values():
             ctypes.set_errno(0)
             if syncfs is not None and syncfs(descriptor) == 0:
@@ -314,6 +315,8 @@ def _syncfs() -> Callable[[int], int] | None:
     """Return the system call that flushes one file system, if the system has one (Linux)."""
     if os.name != "posix":
         return None
+    import ctypes
+
     return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
