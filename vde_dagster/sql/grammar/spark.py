@@ -330,20 +330,24 @@ class Lexer:
             upper = text.upper()
         else:
             upper = "".join([c if len(c.upper()) > 1 else c.upper() for c in text])
+        known, hidden, match = self._words.get, self._hidden, _WORD.match
         while at < size:
-            if upper.startswith(_COMMENT, at) and not upper.startswith(_HINT, at):
-                end = _comment_end(upper, at)
-                if end is None:
+            word = match(upper, at)
+            if word is not None:
+                end = word.end()
+                kind = known(upper[at : end + 1], -1)
+                if kind < 0:
+                    kind, end = self._word(upper, at, end)
+            elif upper.startswith(_COMMENT, at) and not upper.startswith(_HINT, at):
+                end_of_comment = _comment_end(upper, at)
+                if end_of_comment is None:
                     yield Lexeme(self._comment, at, size)
                     return
-                at = end
+                at = end_of_comment
                 continue
-            word = _WORD.match(upper, at)
-            if word is None:
-                kind, end, _ = self._longest(upper, at, opened)
             else:
-                kind, end = self._word(upper, at, word.end())
-            if kind not in self._hidden:
+                kind, end, _ = self._longest(upper, at, opened)
+            if kind not in hidden:
                 yield Lexeme(kind, at, end)
             if kind in self._opens:
                 opened += 1
@@ -354,17 +358,13 @@ class Lexer:
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
         """Return the number and the end of a token that begins as a word or a space.
 
-        If only the next character matters, the result is cached for all texts.
+        If only the next character matters, the number is cached for all texts.
         """
-        seen = text[at : end + 1]
-        known = self._words.get(seen)
-        if known is not None:
-            return known, end
         kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
         if ends == stopped == end:
             if len(self._words) >= _MOST:
                 self._words.clear()
-            self._words[seen] = kind
+            self._words[text[at : end + 1]] = kind
         return kind, ends
 
     def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
