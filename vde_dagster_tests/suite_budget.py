@@ -69,6 +69,8 @@ class SuiteBudget:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the CPU time of the whole run and of its slowest files."""
+        if not self.seconds:
+            return
         terminalreporter.write_line(f"{sum(self.seconds.values()):.0f} s of CPU in tests; slowest:")
         for file, seconds in self.seconds.most_common(_FILES):
             terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
