@@ -121,7 +121,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Find the audited tables that wait for the audited model.
+    """Return the order of audits: late if they read a table that depends on the audited model.
 
     Args:
         models: Models without cycles.

@@ -1,4 +1,4 @@
-"""Entry point of locality: columns that determine which key of a query a table's row affects."""
+"""Columns of a table that determine which key of a query each of its rows affects."""
 
 from __future__ import annotations
 

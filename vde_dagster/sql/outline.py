@@ -166,7 +166,7 @@ class _Select(SelectPieces):
         return self._slice(*self._condition, edits)
 
     def _tail_text(self) -> tuple[str, list[tuple[str, str]]]:
-        """Return ORDER BY and LIMIT for outside, and the sort keys to be computed inside."""
+        """Return ORDER BY and LIMIT for the outer query, and sort keys for the inner query."""
         start, end = self._tail
         if start == end:
             return "", []

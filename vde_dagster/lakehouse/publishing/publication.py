@@ -83,7 +83,7 @@ class Return:
 
     @property
     def moves(self) -> bool:
-        """Whether its rows change, and not only the filled ranges."""
+        """Whether the table's rows change, and not only its filled ranges."""
         return self.snapshot_id != self.expected
 
 

@@ -145,7 +145,7 @@ class ForwardOnly:
     findings: list[Finding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a model's snapshot as an in-place change of production's table, or unchanged."""
+        """Return a model's snapshot as an in-place change of the production table, or unchanged."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain

@@ -183,7 +183,7 @@ def _changes_in_place(snapshot: Snapshot) -> bool:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Write a VIEW model's query with the types of its analysis, whatever its tables widen to."""
+    """Write a VIEW model's query with its analyzed types, even if its tables have wider types."""
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
         return sql

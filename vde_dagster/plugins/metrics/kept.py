@@ -2,7 +2,7 @@
 
 An environment keeps the texts of the files of its plan, so `prod@41` evaluates a metric by its
 definition at that version. An environment without kept definitions, published by an older release,
-uses the files'.
+uses the current files.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class TimeRange(Strategy):
         return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return the filter that replaces the interval's rows."""
+        """Return the condition that the time column lies in the interval."""
         return _column(write).condition(interval)
 
     def write(self, write: Write) -> None:

@@ -150,7 +150,7 @@ class _Words:
             yield from self._columns([one for one in columns if one is not None], model)
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find texts in rules that may be columns of any model: only their author can decide."""
+        """Find texts in rules that may be names of columns; only the author knows which are."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self._text)}
         for name in self._reading.snapshots if found else ():
             for column in column_names(self._reading.snapshots, name) or ():
