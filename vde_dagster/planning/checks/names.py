@@ -346,7 +346,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
             yield Problem(
                 f"{model.name}: CACHE TABLE caches nothing here; each query that reads its table "
                 "computes it again",
-                "write CREATE TEMPORARY VIEW, or make a query that is read several times a model",
+                "write CREATE TEMPORARY VIEW, or turn a query read several times into a model",
                 place,
                 certain=False,
             )

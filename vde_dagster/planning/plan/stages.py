@@ -182,7 +182,7 @@ def work_graph(
 ) -> dict[ModelName, frozenset[ModelName]]:
     """Return, for each model to process, the models that must be processed before it.
 
-    Ancestors also count through models that are not processed. If several models share a table, the
+    The order also holds across models between them that are not processed. If several models share a table, the
     later ones wait for the first and then find nothing left to do.
     """
     after = {

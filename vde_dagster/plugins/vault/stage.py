@@ -151,7 +151,7 @@ def _inside(text: str | None) -> str:
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the names of expressions, by name in lower case."""
+    """Return the aliases of expressions, as written, by their lower-case form."""
     from sqlglot import exp
 
     found: dict[str, str] = {}
