@@ -157,8 +157,14 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
-    """Return NULL for a list without values, as DuckDB's array_to_string does."""
+    """Return NULL for a list without values, as DuckDB's array_to_string does.
+
+    Raises:
+        Unwritable: The separator is NULL, which is a comma in DuckDB.
+    """
     given = node.this.unnest()
+    if dialect == "duckdb" and isinstance(node.expression, exp.Null):
+        raise Unwritable("array_to_string with NULL as its separator")
     if dialect != "duckdb" or (
         isinstance(given, exp.Array)
         and any(isinstance(one, exp.Literal) for one in given.expressions)
