@@ -139,11 +139,16 @@ class VdeError(Exception):
         return hint_fixes(self.hint)
 
     def __str__(self) -> str:
-        return self.text(" Hint: ")
+        return self.text(". Hint: ")
 
     def text(self, before_hint: str) -> str:
-        """Return the place, the message and the hint, with `before_hint` between the last two."""
+        """Return the place, the message and the hint, with `before_hint` between the last two.
+
+        The period of `before_hint` is left out after a message that ends a sentence itself.
+        """
         where = f"{self.location}: " if self.location else ""
+        if self.message.endswith((".", "!", "?", "…", ":")):
+            before_hint = before_hint.removeprefix(".")
         hint = f"{before_hint}{self.hint}" if self.hint else ""
         return mask(f"{where}{self.message}{hint}")
 

@@ -16,11 +16,11 @@ FILES = {
     "SELECT id FROM db.orders\nWHERE status = NULL OR id <> NULL",
 }
 FIRST = (
-    "warning: models/open.sql:3:7: db.open: a comparison with NULL is never true "
+    "warning: models/open.sql:3:7: db.open: a comparison with NULL is never true. "
     "Hint: write … IS NULL"
 )
 SECOND = (
-    "warning: models/open.sql:3:24: db.open: a comparison with NULL is never true "
+    "warning: models/open.sql:3:24: db.open: a comparison with NULL is never true. "
     "Hint: write … IS NOT NULL"
 )
 

@@ -162,6 +162,6 @@ def test_no_node_is_left_out_because_no_engine_could_answer(shop: DbtCopy, tmp_p
         _leave_out(shop, tmp_path, asked, failure="there is no Java")
 
     assert str(raised.value).startswith(
-        "dbt_project.yml: dbt's introspective queries have no answers: there is no Java Hint: "
+        "dbt_project.yml: dbt's introspective queries have no answers: there is no Java. Hint: "
         "introspect = false under [tool.vde.dbt]"
     )

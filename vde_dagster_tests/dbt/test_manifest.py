@@ -230,7 +230,7 @@ def test_a_manifest_older_than_a_file_is_said(shop: DbtCopy, path: str) -> None:
 
     told = [str(problem) for problem in shop.load().warnings]
 
-    assert told == [f"{MANIFEST}: the manifest is older than {path} Hint: run `dbt compile`"]
+    assert told == [f"{MANIFEST}: the manifest is older than {path}. Hint: run `dbt compile`"]
 
 
 def test_files_with_the_lines_ends_of_windows_are_not_newer(shop: DbtCopy) -> None:
@@ -356,23 +356,23 @@ CUSTOMERS = ("nodes", "model.shop.customers")
     [
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v9.json"),
-            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; version 12 is read "
+            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; version 12 is read. "
             "Hint: run `dbt compile` with dbt 1.8 to 1.11",
         ),
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v20.json"),
-            f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; version 12 is read "
+            f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; version 12 is read. "
             "Hint: manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not",
         ),
         (
             _set(*CUSTOMERS, "compiled_code", value=None),
-            f"{MANIFEST}: the manifest has no compiled code of 1 node, such as 'customers' "
+            f"{MANIFEST}: the manifest has no compiled code of 1 node, such as 'customers'. "
             "Hint: run `dbt compile`",
         ),
         (
             _set(*CUSTOMERS, "config", value="table"),
             ": the node model.shop.customers is not a node of dbt: Expected `object`, got `str` - "
-            "at `$.config` Hint: run `dbt compile`",
+            "at `$.config`. Hint: run `dbt compile`",
         ),
         (
             _set(
@@ -403,7 +403,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             lambda m: [node.update(compiled_code=None) for node in m["nodes"].values()],
-            f"{MANIFEST}: the manifest has no compiled code Hint: run `dbt compile`",
+            f"{MANIFEST}: the manifest has no compiled code. Hint: run `dbt compile`",
         ),
         (
             _set(*CUSTOMERS, "alias", value="Visits"),
@@ -432,7 +432,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         (
             _set("nodes", "seed.shop.raw_orders", "package_name", value="other"),
             "dbt_packages/other/seeds/raw_orders.csv: the file of the seed 'raw_orders' does not "
-            "exist Hint: run `dbt deps`",
+            "exist. Hint: run `dbt deps`",
         ),
         (
             _set("nodes", "snapshot.shop.order_history", "config", "hard_deletes", value="all"),
@@ -464,7 +464,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
                 },
             ),
             "models/marts/order_facts.sql:1: the configuration of 'order_facts' cannot be read: "
-            "merge_update_columns and merge_exclude_columns cannot be combined "
+            "merge_update_columns and merge_exclude_columns cannot be combined. "
             "Hint: correct it in dbt, and run `dbt compile`",
         ),
         (
@@ -493,7 +493,7 @@ def test_a_manifest_with_a_mistake_is_one_message(
     [
         ('{\n "metadata": }', f"{MANIFEST}:2: the manifest is broken"),
         ('{"metadata": 1}', f"{MANIFEST}: this is not a manifest of dbt"),
-        (None, f"dbt_project.yml: the dbt project has no {MANIFEST} Hint: run `dbt compile`"),
+        (None, f"dbt_project.yml: the dbt project has no {MANIFEST}. Hint: run `dbt compile`"),
     ],
 )
 def test_a_broken_or_missing_manifest_is_one_message(
@@ -609,7 +609,7 @@ def test_a_source_that_the_catalog_lacks_is_called_declared(shop: DbtCopy) -> No
     told = [str(warning) for warning in warnings if "raw_visits" in warning.message]
     assert told == [
         "models/models.yml: main.visits reads weblog.raw_visits, which is declared and not in the "
-        "catalog Hint: load it before a plan computes what reads it, or correct where it is "
+        "catalog. Hint: load it before a plan computes what reads it, or correct where it is "
         "declared"
     ]
 
@@ -655,7 +655,7 @@ def test_a_refused_model_is_named_with_its_tests_and_a_hint_for_dbt(shop: DbtCop
         "the same on Spark; 4 tests of 'customers' not read: at_least_customers_total__0, "
         "not_null_customers_customer_id, "
         "relationships_customers_customer_id__customer_id__ref_stg_customers_, "
-        "unique_customers_customer_id Hint: write it in SQL that Spark has, too, or leave it out: "
+        "unique_customers_customer_id. Hint: write it in SQL that Spark has, too, or leave it out: "
         'config(enabled=false); or trust the function: dialect_trust = ["hash"] under [tool.vde]'
     )
 

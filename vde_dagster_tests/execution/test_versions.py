@@ -124,7 +124,7 @@ def test_a_version_is_named_by_its_number_or_a_time(shop: Shop, text: str, versi
     [
         ("prod@9", None, "has no version 9"),
         (f"prod@{2**31}", None, "has no version 2147483648"),
-        (f"prod@{'9' * 5000}", None, "has no version 9{40} Hint"),
+        (f"prod@{'9' * 5000}", None, "has no version 9{40}. Hint"),
         ("prod@²", None, "is not a time"),
         ("prod@2001-01-01", None, "no version from 2001-01-01 00:00 UTC or before"),
         ("prod@2030-01-01", None, "2030-01-01 00:00 UTC is in the future"),

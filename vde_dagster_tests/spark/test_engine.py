@@ -336,7 +336,7 @@ def test_cancelling_a_plan_stops_all_of_its_jobs_and_no_other(spark_engine: Spar
     assert spark_engine.cancel("plan-other")
     threads[2].join(10)
     assert active_jobs(spark_engine) == 0
-    assert [str(error).partition(" Hint")[0] for error in errors] == [
+    assert [str(error).partition(". Hint")[0] for error in errors] == [
         "plan plan-long was cancelled",
         "plan plan-long was cancelled",
         "plan plan-other was cancelled",
