@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -99,14 +99,15 @@ def on_project(
     Args:
         plan_options: Options of a plan, which the command gets as `options`.
     """
-    hints = get_type_hints(command, localns={"Workspace": object}, include_extras=True)
+    # Python 3.10's `get_type_hints` makes a default None Optional, which hides the annotation.
+    declared = signature(command, locals={"Workspace": object}, eval_str=True).parameters
     parameters: list[Parameter] = []
-    for name, parameter in signature(command).parameters.items():
+    for name, parameter in declared.items():
         if name == "options":
             parameters += map(_parameter, plan_options)
         elif name not in ("workspace", "output"):
-            parameters.append(parameter.replace(annotation=hints[name]))
-    parameters += _COMMON if "workspace" in signature(command).parameters else _COMMON[1:]
+            parameters.append(parameter)
+    parameters += _COMMON if "workspace" in declared else _COMMON[1:]
 
     def run(as_json: bool, debug: bool, project: Path | None = None, **given: Any) -> None:
         if project is None:
