@@ -16,7 +16,7 @@ _END = re.compile(r"\bJINJA_END\b\s*;?", re.IGNORECASE)
 JINJA = "Jinja is read only in blocks"
 JINJA_HINT = (
     "write JINJA_QUERY_BEGIN; SELECT …; JINJA_END; (JINJA_STATEMENT_BEGIN; for other statements), "
-    "or macros and variables with @, such as @name or @EACH(…); see docs/macros.md"
+    "or macros and variables with @, such as @name or @EACH(…); see `vde help macros`"
 )
 
 

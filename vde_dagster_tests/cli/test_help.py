@@ -10,6 +10,8 @@ from vde_dagster.cli.commands.help_pages import read_pages
 from vde_dagster.cli.help import OTHERS, PANELS, grouped
 from vde_dagster_tests.cli.conftest import Vde
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 
 def sections(text: str) -> dict[str, dict[str, str]]:
     """Read the titles of a help text, with names and sentences below them."""
@@ -49,7 +51,7 @@ def test_commands_of_other_distributions_come_last() -> None:
 
 
 def test_the_cheat_sheet_is_a_page_of_the_docs_and_of_the_command(vde: Vde) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "cheatsheet.md").read_text()
+    page = (DOCS / "cheatsheet.md").read_text()
     assert read_pages()["cheatsheet"] == page
     assert vde("help", "cheatsheet").out == page
     assert vde("help", "cheatsheet", "--json").json == {
@@ -62,7 +64,8 @@ def test_the_cheat_sheet_is_a_page_of_the_docs_and_of_the_command(vde: Vde) -> N
 def test_help_on_a_command_is_its_option_help(vde: Vde) -> None:
     listed = vde("help").out
     assert listed.startswith(vde("--help").out.rstrip())
-    assert listed.endswith("Pages: vde help cheatsheet\n")
+    names = listed.partition("Pages, to read by `vde help PAGE`:")[2].replace(",", "").split()
+    assert set(names) == {page.stem for page in DOCS.glob("*.md")}
     for words in (
         ("plan",),
         ("plan", "reject"),

@@ -220,5 +220,5 @@ def test_metrics_are_named_in_a_warning(load: Load) -> None:
     (warning,) = config_warnings(load(files).settings)
 
     assert "metrics are not read (1 file in metrics/)" in warning.message
-    assert "docs/metrics.md" in str(warning.hint)
+    assert "`vde help metrics`" in str(warning.hint)
     assert (str(warning.location), warning.certain) == ("metrics/m.sql", False)

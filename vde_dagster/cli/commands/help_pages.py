@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -20,10 +21,13 @@ Topic = Annotated[
 
 
 def read_pages() -> dict[str, str]:
-    """Return the texts of all pages of help by name."""
+    """Return the texts of all pages of help by name: the documentation of this version.
+
+    The folder `pages` is a link to docs/, which a wheel contains as files.
+    """
     folder = files("vde_dagster.cli") / "pages"
     found = {Path(page.name).stem: page for page in folder.iterdir() if page.name.endswith(".md")}
-    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found, key=str.lower)}
 
 
 def show_help(
@@ -33,15 +37,15 @@ def show_help(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Print the cheat sheet, or the help of a command.
+    """Print a page of the documentation, or the help of a command.
 
-    Examples: vde help; vde help cheatsheet; vde help plan
+    Examples: vde help; vde help cheatsheet; vde help metrics; vde help plan
     """
     pages, words = read_pages(), topic or []
     name, root = " ".join(words), context.find_root()
     if not words:
-        listed = ", ".join(f"vde help {page}" for page in pages)
-        text = f"{root.get_help()}\n\nPages: {listed}"
+        listed = fill(", ".join(pages), 78, initial_indent="  ", subsequent_indent="  ")
+        text = f"{root.get_help()}\n\nPages, to read by `vde help PAGE`:\n{listed}"
     else:
         text = pages.get(name) or _command_help(root, words)
     Output(as_json).result({"topic": name or None, "text": text}, text.rstrip())

@@ -63,7 +63,7 @@ def event_of_job(variables: Mapping[str, str], fork_label: str = "") -> Event:
         raise UsageError(
             f"pull request {event.number} comes from a fork ({event.fork}): its models and macros "
             "are code, and would run with this job's rights",
-            hint="review it, then let a job with --fork-label run it, see docs/ci.md"
+            hint="review it, then let a job with --fork-label run it, see `vde help ci`"
             if not fork_label
             else f"review it, then give it the label '{fork_label}'",
         )

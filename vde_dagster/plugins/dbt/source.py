@@ -373,7 +373,7 @@ class DbtProject:
         if unread:
             told = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
             message = f"of the dbt project this has no meaning here, by number of nodes: {told}"
-            hint = "docs/dbt.md says what becomes of each"
+            hint = "`vde help dbt` lists the meaning of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:
             place = SourceLocation(Path(f"{self._inside}{PROJECT_FILE}"))

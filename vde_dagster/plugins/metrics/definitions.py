@@ -52,7 +52,7 @@ _FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
         PydanticProjectConfiguration.parse_obj,
     ),
 }
-_HINT = "docs/metrics.md has an example"
+_HINT = "`vde help metrics` shows an example"
 KeyPath = tuple[str | int, ...]
 """Place of a value in a `YamlDocument`."""
 _ELEMENTS = ("entities", "dimensions", "measures")

@@ -51,7 +51,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
     if not texts:
         raise UsageError(
             f"the project has no metrics in {workspace.root / FOLDER}",
-            hint="docs/metrics.md has an example",
+            hint="`vde help metrics` shows an example",
         )
     if find_spec("metricflow") is None:
         hint = how_to_install("metrics")

@@ -189,7 +189,7 @@ class SemanticLayer:
                 f"{', '.join(question.names)} needs a table of days, a time spine, but none is "
                 "declared",
                 hint="name one under project_configuration: time_spines in metrics/, see "
-                "docs/metrics.md",
+                "`vde help metrics`",
             )
         return sql
 

@@ -122,7 +122,7 @@ class Rule:
         of = f" for {known['model']['name']}" if "model" in known else ""
         return UsageError(
             f"{self.place}: the rule '{self.name}' cannot be evaluated{of}: {why}",
-            hint="docs/policies.md lists fields of `plan` and `model`; test one by has(model.x)",
+            hint="`vde help policies` lists fields of `plan` and `model`; test one by has(model.x)",
         )
 
 
@@ -164,7 +164,7 @@ def _read(document: YamlDocument, known: set[str]) -> Iterator[Rule]:
         raise document.error((), "the rules must be a list", "write - name: owners")
     for number, entry in enumerate(document.value or []):
         at = (number,)
-        one = document.read(at, entry, _Written, "a rule", "docs/policies.md")
+        one = document.read(at, entry, _Written, "a rule", "`vde help policies`")
         if one.name in known:
             raise document.error(at, f"the rule '{one.name}' occurs twice", "rename one")
         known.add(one.name)
@@ -204,7 +204,7 @@ def _compiled(document: YamlDocument, number: int, field: str, text: str) -> Run
     except CELParseError as error:
         told = " ".join(str(error.args[0] if error.args else error).split())
         message = f"`{field}` is not a CEL expression: {told}"
-        raise document.error((number, field), message, "see docs/policies.md") from None
+        raise document.error((number, field), message, "see `vde help policies`") from None
 
 
 def _added(left: Any, right: Any) -> Any:

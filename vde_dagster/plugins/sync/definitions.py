@@ -128,7 +128,7 @@ def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
 def _definition(
     document: YamlDocument, number: int, entry: Any, names: TableNames
 ) -> SyncDefinition:
-    written = document.read((number,), entry, _Written, "a sync", "docs/sync.md")
+    written = document.read((number,), entry, _Written, "a sync", "`vde help sync`")
     with placed(document.location((number, "source"))):
         source = names.read(written.source)
     if bool(written.key) == (written.mode == "append"):
@@ -146,7 +146,7 @@ def _definition(
         with placed(document.location(keys)):
             own = environment_name(environment)
             sink = SINKS.require(written.sink)
-            document.read(keys, options, sink, f"the sink {written.sink}", "docs/sync.md")
+            document.read(keys, options, sink, f"the sink {written.sink}", "`vde help sync`")
         if options in to.values():
             raise document.error(
                 keys, f"two environments send '{written.name}' to one place", "give each its own"

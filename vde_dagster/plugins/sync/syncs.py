@@ -109,7 +109,7 @@ class Syncs:
                 else "the project has no syncs",
                 hint=suggest(unknown[0], list(known), "syncs")
                 if unknown and known
-                else "define one in syncs.yaml, see docs/sync.md",
+                else "define one in syncs.yaml, see `vde help sync`",
             )
         if names:
             return [known[name] for name in names]

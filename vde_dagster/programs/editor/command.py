@@ -22,7 +22,7 @@ def lsp_command(
     """Run a language server on stdin and stdout, for editors.
 
     It shows mistakes at their places while a model is typed, the effect of each edit above it, and
-    where names are defined and used. Editors start it; see docs/editor.md.
+    where names are defined and used. Editors start it; see `vde help editor`.
     """
     if find_spec("pygls") is None:
         raise UsageError("`vde lsp` needs the package pygls", hint=how_to_install("editor"))

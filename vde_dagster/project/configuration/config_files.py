@@ -61,12 +61,12 @@ def variables_that_set() -> list[str]:
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
     """Return the warnings on a SQLMesh project's configuration, and on files that are not read."""
     location = SourceLocation(Path(settings.config_file))
-    hint = "see docs/sqlmesh.md for the meaning of each key"
+    hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]
     files = sorted((settings.root / "metrics").glob("**/*.sql")) if settings.config_file else []
     if files:
         message = f"metrics are not read ({count(len(files), 'file')} in metrics/)"
         location = SourceLocation(files[0].relative_to(settings.root))
-        hint = "write them in YAML (docs/metrics.md), or as models"
+        hint = "write them in YAML (`vde help metrics`), or as models"
         found.append(Problem(message, hint, location, False))
     return tuple(found)

@@ -34,7 +34,7 @@ def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     if place is None:
         raise UsageError(
             "Spark must be started by its own scripts here, which read more than the settings",
-            hint="docs/operations.md lists the reasons: SPARK_CONF_DIR, spark.files, …",
+            hint="`vde help operations` lists the reasons: SPARK_CONF_DIR, spark.files, …",
         )
     with tempfile.TemporaryDirectory(prefix="vde-prepare-") as name:
         folder = Path(name)

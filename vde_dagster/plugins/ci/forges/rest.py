@@ -37,7 +37,7 @@ class Token:
             UsageError: It is not set, or not a valid value of a header.
         """
         value = os.environ.get(name, "").strip()
-        hint = f"pass a token to the job in {name}, see docs/ci.md"
+        hint = f"pass a token to the job in {name}, see `vde help ci`"
         if not value:
             raise UsageError(f"the job's token is missing: {name} is not set", hint=hint)
         if not (value.isascii() and value.isprintable()) or " " in value:

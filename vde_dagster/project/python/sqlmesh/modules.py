@@ -27,12 +27,12 @@ _MODULES: dict[str, Names] = {
 }
 
 _INSTEAD = {
-    "sqlmesh.dbt": "projects of dbt are read from their compiled manifest, see docs/dbt.md",
+    "sqlmesh.dbt": "projects of dbt are read from their compiled manifest, see `vde help dbt`",
     "sqlmesh.core.console": "use Python's logging, or context.logger",
     "sqlmesh.core.engine_adapter": "context.engine_adapter runs SQL on Spark",
-    "sqlmesh.core.loader": "write a source to read other files, see docs/extending.md",
-    "sqlmesh.core.metric": "write metrics in the form of MetricFlow, see docs/metrics.md",
-    "sqlmesh.schedulers": "Dagster is the scheduler, see docs/dagster.md",
+    "sqlmesh.core.loader": "write a source to read other files, see `vde help extending`",
+    "sqlmesh.core.metric": "write metrics in the form of MetricFlow, see `vde help metrics`",
+    "sqlmesh.schedulers": "Dagster is the scheduler, see `vde help dagster`",
 }
 _ANYTHING_ELSE = "to use the project from Python: from vde_dagster import Workspace"
 
