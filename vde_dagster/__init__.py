@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.base.installing import __version__
     from vde_dagster.execution.linting.rules import Rule, RuleViolation
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
@@ -14,6 +15,7 @@ __all__ = [
     "Rule",
     "RuleViolation",
     "Workspace",
+    "__version__",
     "macro",
     "materialization",
     "model",
@@ -25,6 +27,7 @@ _HOMES = {
     "Rule": "vde_dagster.execution.linting.rules",
     "RuleViolation": "vde_dagster.execution.linting.rules",
     "Workspace": "vde_dagster.execution.workspace",
+    "__version__": "vde_dagster.base.installing",
     "load_ipython_extension": "vde_dagster.programs.notebook.extension",
     "macro": "vde_dagster.project.macros.registry",
     "materialization": "vde_dagster.project.macros.registry",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,13 +46,20 @@ def test_it_holds_the_package_and_no_tests(wheel: Path) -> None:
         for path in (ROOT / "vde_dagster").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert package == ours
+    pages = {f"vde_dagster/cli/pages/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert package == ours | pages
 
 
-def test_its_console_script_makes_and_plans_a_project(wheel: Path, tmp_path: Path) -> None:
-    installed = tmp_path / "installed"
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's package, which uses the dependencies of this environment."""
+    folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", str(installed), str(wheel)], check=True)
+    subprocess.run([*pip, "--target", str(folder), str(wheel)], check=True)
+    return folder
+
+
+def test_its_console_script_makes_and_plans_a_project(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
 
     def vde(*arguments: str) -> str:
@@ -81,3 +89,84 @@ def test_its_console_script_makes_and_plans_a_project(wheel: Path, tmp_path: Pat
         check=True,
     )
     assert found.stdout.strip() == str(installed / "vde_dagster" / "__init__.py")
+
+
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            return None
+        return super().find_spec(name, path, target)
+
+sys.meta_path[:] = [Without if one is PathFinder else one for one in sys.meta_path]
+from vde_dagster.cli.app import main
+main(sys.argv[2:])
+"""
+"""Program that runs `vde` as if a package were not installed."""
+CELL = {"cell_type": "raw", "source": "MODEL (name marts.book, kind FULL);", "metadata": {}}
+NOTEBOOK = {"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+TEAM = "{ url = 'json://localhost', events = ['run_failed'] }"
+FILES = {
+    "celpy": ("policies.yaml", "- {name: r, require: 'true', message: never}"),
+    "nbconvert": ("models/marts/book.ipynb", json.dumps(NOTEBOOK)),
+    "metricflow": ("metrics/m.yaml", "metric: {name: m, type: simple}"),
+}
+SETTINGS = {
+    "celpy": "policies = { files = ['policies.yaml'] }",
+    "apprise": f"notify = {{ targets = {{ team = {TEAM} }} }}",
+    "psycopg": "state_url = 'postgresql://localhost/vde'",
+}
+"""Files and settings of the project without which a command does not need the package."""
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("package", "command", "extra"),
+    [
+        ("pygls", "lsp", "editor"),
+        ("fastapi", "serve", "serve"),
+        ("cryptography", "keys make k", "sign"),
+        ("metricflow", "metrics list", "metrics"),
+        ("apprise", "notify test team", "notify"),
+        ("celpy", "plan prod", "policies"),
+        ("nbconvert", "plan prod", "notebook"),
+        ("psycopg", "fsck", "postgres"),
+        ("dagster_webserver", "ui", ""),
+        ("pyspark", "apply prod", ""),
+        ("pyspark", "test", ""),
+    ],
+)
+def test_a_command_without_a_package_prints_how_to_install_it(
+    package: str, command: str, extra: str, installed: Path, wheel: Path, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+
+    def run(without: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", WITHOUT, without, *arguments],
+            cwd=shop,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("nothing", "init", ".").returncode == 0
+    if package in FILES:
+        name, text = FILES[package]
+        (shop / name).parent.mkdir(exist_ok=True)
+        (shop / name).write_text(text)
+    described = shop / "pyproject.toml"
+    added = f"[tool.vde]\n{SETTINGS.get(package, '')}\n"
+    described.write_text(described.read_text().replace("[tool.vde]\n", added))
+    done = run(package, *command.split())
+    needed = f"'{wheel}[{extra}]'" if extra else str(wheel)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert re.search(rf"^hint: run .* install {re.escape(needed)}$", done.stderr, re.MULTILINE), (
+        done.stderr
+    )

@@ -7,6 +7,7 @@ Source of the record: https://packaging.python.org/en/latest/specifications/dire
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -15,9 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+__version__ = "0.1.0"
 PACKAGE = "vde-dagster"
+SLIM = "vde-dagster-slim"
+"""The distribution with the same code and without Spark and Dagster."""
 _UV_TOOL = "uv-receipt.toml"
 """The file by which uv marks the environment of a tool."""
+_UVX = "archive-v0"
+"""The folder of uv's cache with environments of `uvx`, which are not changed."""
+_PIPX = "pipx_metadata.json"
 
 
 def how_to_install(extra: str = "") -> str:
@@ -26,10 +33,23 @@ def how_to_install(extra: str = "") -> str:
     Without an extra, the command adds required packages that are missing. A package of an index is
     named, a clone and a wheel have their path, and a Git source its URL.
     """
-    return f"run {_installer()}{requirement_of(extra, _origin())}"
+    name, origin = _origin()
+    home = Path(sys.prefix)
+    extras = {extra} - {""}
+    if not extra and name == SLIM:
+        return f"{SLIM} leaves out Spark and Dagster; run {_installer()}{PACKAGE}"
+    if home.parent.name == _UVX:
+        return f"run uvx --from {requirement_of(extra, origin, name)} vde …"
+    if (home / _UV_TOOL).exists():
+        # A tool is installed anew: with the extras that it has.
+        had = re.search(
+            rf'name = "{name}"[^}}]*extras = \[([^\]]*)\]', (home / _UV_TOOL).read_text()
+        )
+        extras |= set(re.findall(r'"([\w-]+)"', had[1])) if had else set()
+    return f"run {_installer()}{requirement_of(','.join(sorted(extras)), origin, name)}"
 
 
-def requirement_of(extra: str, origin: dict[str, Any] | None) -> str:
+def requirement_of(extra: str, origin: dict[str, Any] | None, name: str = PACKAGE) -> str:
     """Return the requirement of this package with an extra, quoted for a shell.
 
     Args:
@@ -40,7 +60,7 @@ def requirement_of(extra: str, origin: dict[str, Any] | None) -> str:
     """
     extra = extra and f"[{extra}]"
     if origin is None:
-        return shlex.quote(f"{PACKAGE}{extra}")
+        return shlex.quote(f"{name}{extra}")
     url = str(origin["url"])
     if "dir_info" in origin:
         editable = "-e " if origin["dir_info"].get("editable") else ""
@@ -48,16 +68,21 @@ def requirement_of(extra: str, origin: dict[str, Any] | None) -> str:
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
         revision = vcs.get("requested_revision") or vcs["commit_id"]
-        return shlex.quote(f"{PACKAGE}{extra} @ {vcs['vcs']}+{url}@{revision}")
+        return shlex.quote(f"{name}{extra} @ {vcs['vcs']}+{url}@{revision}")
     if url.startswith("file:"):
-        return shlex.quote(f"{_local_path(url)}{extra}")
-    return shlex.quote(f"{PACKAGE}{extra} @ {url}")
+        # Installers take what is installed where the wheel was deleted.
+        there = Path(_local_path(url)).exists()
+        return shlex.quote(f"{_local_path(url) if there else name}{extra}")
+    return shlex.quote(f"{name}{extra} @ {url}")
 
 
 def _installer() -> str:
     """Return the beginning of a command that installs into the running Python's environment."""
-    if (Path(sys.prefix) / _UV_TOOL).exists():
+    home = Path(sys.prefix)
+    if (home / _UV_TOOL).exists():
         return "uv tool install "
+    if (home / _PIPX).exists():
+        return f"pipx runpip {home.name} install "
     pip = shutil.which("pip")
     if pip is not None and Path(pip).parent == Path(sys.executable).parent:
         return "pip install "
@@ -72,11 +97,14 @@ def _local_path(url: str) -> str:
     return url2pathname(urlsplit(url).path)
 
 
-def _origin() -> dict[str, Any] | None:
+def _origin() -> tuple[str, dict[str, Any] | None]:
+    """Return this distribution's name and its `direct_url.json`."""
     from importlib.metadata import Distribution, PackageNotFoundError
 
-    try:
-        text = Distribution.from_name(PACKAGE).read_text("direct_url.json")
-    except PackageNotFoundError:
-        return None
-    return json.loads(text) if text else None
+    for name in (PACKAGE, SLIM):
+        try:
+            text = Distribution.from_name(name).read_text("direct_url.json")
+        except PackageNotFoundError:
+            continue
+        return name, json.loads(text) if text else None
+    return PACKAGE, None

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from vde_dagster.base.installing import PACKAGE, SLIM
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
 
@@ -51,7 +52,6 @@ SEAMS = {
 
 Part = TypeVar("Part")
 
-_OWN = "vde-dagster"
 _imported: list[Plugin] = []
 
 
@@ -180,7 +180,7 @@ def plugin_files() -> set[str]:
     They are the imported modules of a plug-in's package, and the distribution's metadata, which
     contains its version.
     """
-    others = [plugin for plugin in _imported if plugin.distribution != _OWN]
+    others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
         return set()
     packages = {plugin.entry.module.partition(".")[0] for plugin in others}
@@ -210,5 +210,7 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
                 Plugin(one.group.removeprefix(GROUP), one.name, name, version, one, metadata)
                 for one in entries
             ]
+    if PACKAGE in found:
+        found.pop(SLIM, None)  # It has the same parts.
     every = chain.from_iterable(found.values())
     return tuple(sorted(every, key=lambda one: (one.seam, one.name, one.distribution)))

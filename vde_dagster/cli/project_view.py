@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vde_dagster.base.installing import __version__
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
     """Collect the output of `vde info --json` from files and state store; writes nothing."""
-    from importlib.metadata import version
-
     from vde_dagster.base.plugins import installed
     from vde_dagster.state.db.database import without_password
 
@@ -31,7 +30,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     environments = workspace.store.environments.summaries() if workspace.has_state else []
     versions = _versions(workspace)
     return {
-        "version": version("vde-dagster"),
+        "version": __version__,
         "project": {"name": settings.name, "root": str(workspace.root)},
         "catalog": settings.catalog,
         "warehouse": settings.resolved_warehouse,

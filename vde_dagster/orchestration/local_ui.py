@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM, Signals
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.orchestration.instance import (
     HOME_VARIABLE,
@@ -80,7 +81,7 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
     if find_spec("dagster_webserver") is None:
         raise UsageError(
             "the Dagster UI requires the package dagster-webserver, which is not installed",
-            hint="pip install dagster-webserver",
+            hint=how_to_install(),
         )
     workspace = workspace_file(root)
     home = dagster_home(root)

@@ -35,6 +35,7 @@ from vde_dagster.planning.engine_tasks import (
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+from vde_dagster.spark.jvm.java import require_pyspark
 from vde_dagster.spark.models.create_table import create_physical_table, evolve_layout
 from vde_dagster.spark.models.python_models import model_context, run_python_model, source_frame
 from vde_dagster.spark.session.connect import is_remote, query_frame
@@ -82,6 +83,7 @@ class SparkEngine:
         *,
         join: Callable[[], SparkSession] | None = None,
     ) -> None:
+        require_pyspark()
         if not isinstance(settings, SessionSettings):
             settings = SessionSettings.from_settings(settings)
         if lakehouse is not None:

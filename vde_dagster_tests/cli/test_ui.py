@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration import local_ui
@@ -220,7 +221,7 @@ def test_a_missing_webserver_is_one_message(
     ended = vde("ui", "--project", template.root, "--json")
     assert ended.code == 2
     assert "dagster-webserver, which is not installed" in ended.json["error"]["message"]
-    assert ended.json["error"]["hint"] == "pip install dagster-webserver"
+    assert ended.json["error"]["hint"] == how_to_install()
     assert not (template.root / ".dagster_home").exists()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vde_dagster.base.installing import __version__
 from vde_dagster.base.plugins import Seam
 from vde_dagster.cli.options import Debug, DryRun, Json, Models, ProjectDir, on_project
 from vde_dagster.cli.output import Output, print_json
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print(f"vde {version('vde-dagster')}")
+        print(f"vde {__version__}")
         raise typer.Exit
 
 

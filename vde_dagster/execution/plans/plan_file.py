@@ -14,10 +14,10 @@ import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vde_dagster.base.installing import __version__
 from vde_dagster.base.json_values import canonical_json
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.plugins import Seam
@@ -37,7 +37,6 @@ from vde_dagster.state.db.codec import StoredPlan
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
 
-_VERSION = version("vde-dagster")
 FORM = "vde-plan-1"
 ATTACHED = "attached"
 """Part of a file for plug-ins, by their names, which the plan's hash does not cover."""
@@ -218,7 +217,7 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
     }
     document = {
         "form": FORM,
-        "made_by": _VERSION,
+        "made_by": __version__,
         "project": dict(project),
         "plan": plan_json(plan),
         "definitions": definitions,
@@ -380,7 +379,9 @@ def _changed(path: Path, content: Mapping[str, Any], differences: Sequence[str])
     descriptions = "; ".join(differences[:MOST_DIFFERENCES]) or "differs in hash"
     more = and_more(len(differences), MOST_DIFFERENCES)
     by = content.get("made_by")
-    other = f" it was created by version {by}, but this is {_VERSION};" if by != _VERSION else ""
+    other = ""
+    if by != __version__:
+        other = f" it was created by version {by}, but this is {__version__};"
     return UsageError(
         f"{path} was not applied, because it was changed after it was written:{other} "
         f"{descriptions}{more}",

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
+from vde_dagster.base.installing import __version__
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError, VdeError
 from vde_dagster.execution.project_files.format_files import laid_out
 from vde_dagster.programs.editor.desk import Desk, plan_text
@@ -52,7 +52,7 @@ class VdeServer(LanguageServer):
     """The server of one project."""
 
     def __init__(self, root: Path | None) -> None:
-        super().__init__("vde", version("vde-dagster"))
+        super().__init__("vde", __version__)
         self.desk = Desk(root or Path())
         self.runner = Runner(self.desk.root)
         self._one = ThreadPoolExecutor(1, "desk")

@@ -6,12 +6,20 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
+from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError
 
 OLDEST = 17
 _HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
+
+
+def require_pyspark() -> None:
+    """Make sure that PySpark is installed, without importing it; raises NoSparkError."""
+    if find_spec("pyspark") is None:
+        raise NoSparkError("PySpark is not installed", hint=how_to_install())
 
 
 def check_java() -> int:

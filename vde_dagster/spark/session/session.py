@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError, UsageError
-from vde_dagster.spark.jvm.java import check_java
+from vde_dagster.spark.jvm.java import check_java, require_pyspark
 from vde_dagster.spark.session.connect import (
     check_master,
     connect,
@@ -67,6 +67,7 @@ def start_session(
 
 def require_spark(settings: SessionSettings) -> None:
     """Make sure that Spark could be started for a project, or reached, without doing so."""
+    require_pyspark()
     if is_server(settings.master):
         require_client(settings.master)
         check_master(settings.master)

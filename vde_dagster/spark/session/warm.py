@@ -19,11 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.installing import __version__
 from vde_dagster.errors import NoSparkError
 from vde_dagster.spark.session.settings import (
     SessionSettings,
@@ -198,7 +198,7 @@ def configuration_digest(settings: SessionSettings) -> str:
     variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     return digest(
         *("engine", config, json.dumps(variables), str(shutil.which("java")), sys.executable),
-        *(pyspark.__version__, version("vde-dagster")),
+        *(pyspark.__version__, __version__),
     )
 
 

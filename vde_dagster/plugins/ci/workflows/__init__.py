@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
+from vde_dagster import __version__
 from vde_dagster.api.commands import Workflow
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.values import Settings
@@ -68,7 +68,7 @@ def gitlab_workflow(root: Path) -> Workflow:
 def _filled(root: Path, template: str, **values: str) -> str:
     text = (Path(__file__).parent / template).read_text("utf-8")
     on_server = (_settings(root).state_url or "").startswith("postgresql")
-    package = f"vde-dagster{'[postgres]' if on_server else ''}=={version('vde-dagster')}"
+    package = f"vde-dagster{'[postgres]' if on_server else ''}=={__version__}"
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     project = _plain("folder", place_in_repository(root).rstrip("/") or ".")
     of = "" if project == "." else f" {project}"

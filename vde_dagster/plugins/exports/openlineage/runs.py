@@ -27,14 +27,14 @@ from openlineage.client.facet_v2 import (
     sql_job,
 )
 
+from vde_dagster import __version__
 from vde_dagster.api.errors import VdeError
 from vde_dagster.api.plans import Interval, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import AuditRecord, FillRecord, OutboxRecord, Workspace
 from vde_dagster.plugins.exports.openlineage.datasets import Shown
 
-OWN_VERSION = version("vde-dagster")
-PRODUCER = f"https://pypi.org/project/vde-dagster/{OWN_VERSION}"
+PRODUCER = f"https://pypi.org/project/vde-dagster/{__version__}"
 _ENDS = ("broken", "waiting", "fill")
 _INTEGRATION = "VDE"
 
@@ -317,7 +317,7 @@ class _Fill:
             ),
             "parent": self.runs.parent(self.plan, self.record),
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-                version("pyspark"), "Spark", OWN_VERSION
+                version("pyspark"), "Spark", __version__
             ),
         }
         if error:
