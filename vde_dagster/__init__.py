@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vde_dagster.base.installing import __version__
+    from vde_dagster.base.installing import __version__ as __version__
     from vde_dagster.execution.linting.rules import Rule, RuleViolation
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
@@ -15,7 +15,6 @@ __all__ = [
     "Rule",
     "RuleViolation",
     "Workspace",
-    "__version__",
     "macro",
     "materialization",
     "model",
