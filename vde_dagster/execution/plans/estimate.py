@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -312,7 +312,8 @@ def _line(
     known: Sequence[tuple[float, float]], weights: Sequence[float]
 ) -> Callable[[float], float]:
     def average(value: Callable[[float, float], float]) -> float:
-        return fmean((value(*one) for one in known), weights)
+        weighed = zip(known, weights, strict=True)
+        return fsum(value(*one) * weight for one, weight in weighed) / fsum(weights)
 
     mean, middle = average(lambda length, _: length), average(lambda _, value: value)
     across = average(lambda length, _: (length - mean) ** 2)
