@@ -39,23 +39,23 @@ def how_to_install(extra: str = "") -> str:
     if not extra and name == SLIM:
         return f"{SLIM} leaves out Spark and Dagster; run {_installer()}{PACKAGE}"
     if home.parent.name == _UVX:
-        return f"run uvx --from {requirement_of(extra, origin, name)} vde …"
+        return f"run uvx --from {extra_requirement(extra, origin, name)} vde …"
     if (home / _UV_TOOL).exists():
         # A tool is installed anew: with the extras that it has.
         had = re.search(
             rf'name = "{name}"[^}}]*extras = \[([^\]]*)\]', (home / _UV_TOOL).read_text()
         )
         extras |= set(re.findall(r'"([\w-]+)"', had[1])) if had else set()
-    return f"run {_installer()}{requirement_of(','.join(sorted(extras)), origin, name)}"
+    return f"run {_installer()}{extra_requirement(','.join(sorted(extras)), origin, name)}"
 
 
-def requirement_of(extra: str, origin: dict[str, Any] | None, name: str = PACKAGE) -> str:
+def extra_requirement(extra: str, origin: dict[str, Any] | None, name: str = PACKAGE) -> str:
     """Return the requirement of this package with an extra, quoted for a shell.
 
     Args:
         origin: The installation's `direct_url.json`, or None for a package from an index.
 
-    >>> requirement_of("serve", None)
+    >>> extra_requirement("serve", None)
     "'vde-dagster[serve]'"
     """
     extra = extra and f"[{extra}]"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.base import installing
-from vde_dagster.base.installing import how_to_install, requirement_of
+from vde_dagster.base.installing import extra_requirement, how_to_install
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from vde_dagster.base.installing import how_to_install, requirement_of
 def test_an_extra_is_named_as_the_package_was_installed(
     origin: dict[str, Any] | None, requirement: str
 ) -> None:
-    assert requirement_of("serve", origin) == requirement
+    assert extra_requirement("serve", origin) == requirement
 
 
 def test_the_command_installs_into_the_running_environment(
@@ -97,6 +97,6 @@ def test_the_slim_distribution_names_itself_and_the_one_with_spark(
 def test_a_wheel_that_is_gone_is_named_by_its_package(tmp_path: Path) -> None:
     wheel = tmp_path / "vde_dagster-0.1.0-py3-none-any.whl"
     origin = {"url": wheel.as_uri(), "archive_info": {}}
-    assert requirement_of("serve", origin) == "'vde-dagster[serve]'"
+    assert extra_requirement("serve", origin) == "'vde-dagster[serve]'"
     wheel.touch()
-    assert requirement_of("serve", origin) == f"'{wheel}[serve]'"
+    assert extra_requirement("serve", origin) == f"'{wheel}[serve]'"
