@@ -22,9 +22,9 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://)([^)#]+)([^)]*)\)")
 SLIM = """\
 # vde-dagster-slim
 
-[vde-dagster](https://pypi.org/project/vde-dagster/) without Spark and Dagster: less than half the size,
-for jobs that plan, lint, format, build the documentation or run the language server. Install either
-this distribution or `vde-dagster`, which contains the same package.
+[vde-dagster](https://pypi.org/project/vde-dagster/) without Spark and Dagster: less than half
+the size, for jobs that plan, lint, format, build the documentation or run the language server.
+Install either this distribution or `vde-dagster`, which contains the same package.
 
 """
 

@@ -242,7 +242,7 @@ def test_planning_and_checking_need_no_spark_and_no_dagster(
     for command in (
         *("init .", "plan prod", "diff prod", "info", "dag", "lint --rule all", "docs build"),
         *("render marts.daily_revenue", "lineage marts.daily_revenue.revenue", "describe json"),
-        *("check-intervals prod", "help quickstart", "lsp --help", "janitor --dry-run"),
+        *("help quickstart", "lsp --help", "janitor --dry-run"),
     ):
         done = run(*command.split())
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), (command, done.stderr)
