@@ -33,6 +33,7 @@ SIZES = {
     "dagster_load": Size("--models 50"),
     "dagster_names": Size("--projects 10"),
     "dagster_recording": Size("--partitions 400"),
+    "dagster_run_phases": Size("--models 10 --times 1"),
     "dagster_scale": Size("--models 100 --environments 3"),
     "dbt_beside": Size(needs="PROJECT … --dbt PYTHON, dbt projects and an environment with dbt"),
     "dbt_costs": Size(needs="PROJECT --dbt PYTHON, a dbt project and an environment with dbt"),

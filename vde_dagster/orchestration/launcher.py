@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +47,7 @@ from vde_dagster.spark.ready.protocol import receive
 PROCESS_TAG = "vde/process"
 """Tag with a run, its process, and the process's start time in clock ticks since boot."""
 _ENDED = "The run's process ended unexpectedly."
-_MODULES = (
+MODULES = (
     "alembic.command",
     *RUN_MODULES,
     "pyarrow.dataset",
@@ -94,9 +95,19 @@ class WarmRunLauncher(DefaultRunLauncher):
         return cls(inst_data, **config_value)
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Launch a run."""
-        if not self._launched(context.dagster_run):
-            super().launch_run(context)
+        """Launch a run, unless another daemon of this machine has taken it from the queue, too."""
+        run = context.dagster_run
+        claim = _claim(Path(self._instance.root_directory), run.run_id)
+        if claim is None:
+            message = "Another daemon launched this run: only one daemon of an instance is needed."
+            self._instance.report_engine_event(message, run)
+            return
+        try:
+            if not self._launched(run):
+                super().launch_run(context)
+        except BaseException:
+            claim.unlink()
+            raise
 
     def terminate(self, run_id: str) -> bool:
         """Interrupt a run, as Dagster's own launcher does."""
@@ -154,7 +165,27 @@ class WarmRunLauncher(DefaultRunLauncher):
         from vde_dagster.project.loading.loader import read_settings
 
         with suppress(VdeError, OSError):  # The run reports the error itself.
-            keep_ready(read_settings(self._root), (__name__, *_MODULES))
+            keep_ready(read_settings(self._root), (__name__, *MODULES))
+
+
+_CLAIMED_SECONDS = 3600.0
+"""Time for which the launch of a run is remembered."""
+
+
+def _claim(home: Path, run_id: str) -> Path | None:
+    """Create the file that stands for the launch of a run; return None if it exists."""
+    folder = home / "launched"
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):  # Another daemon deletes them, too.
+            if file.stat().st_mtime < time.time() - _CLAIMED_SECONDS:
+                file.unlink()
+    claim = folder / run_id
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        return None
+    return claim
 
 
 def _process(run: dg.DagsterRun) -> int | None:

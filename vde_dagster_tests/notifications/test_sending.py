@@ -47,6 +47,26 @@ def test_a_publication_is_told_once_with_what_to_do(shop: ProjectFolder, server:
     assert one["message"].endswith("`vde history prod` lists its versions.")
 
 
+def test_a_call_whose_time_is_up_leaves_the_rest_of_a_receivers_records_to_the_next(
+    shop: ProjectFolder, server: Receiving
+) -> None:
+    told(shop, f"targets.team = {{ url = '{server.url('team')}', environments = ['*'] }}")
+    sent: list[int] = []
+    with open_fake(shop.root) as workspace:
+        for environment in ("prod", "dev", "test"):
+            apply(workspace, environment)
+        position = workspace.store.outbox.cursor("notify/team")
+        while position < workspace.store.outbox.number().newest and len(sent) < 99:
+            answers = iter([False])  # the time is up after the first record
+            (done,) = send(workspace, lambda: next(answers, True))  # noqa: B023
+            sent.append(done.sent)
+            before, position = position, workspace.store.outbox.cursor("notify/team")
+            assert position > before
+    assert max(sent) == 1
+    assert len(sent) > sum(sent) == 3
+    assert [title.split()[1] for title in server.titles("team")] == ["prod", "dev", "test"]
+
+
 def test_a_blocked_audit_is_one_message_for_all_its_models(
     shop: ProjectFolder, server: Receiving
 ) -> None:

@@ -16,20 +16,12 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.schema import create_schema
 
+from vde_dagster_tests.orchestration.servers import BACKFILL
+
 STALE = """
 query Stale($key: AssetKeyInput!, $partitions: [String!]!) {
   assetNodeOrError(assetKey: $key) {
     ... on AssetNode { staleStatusByPartition(partitions: $partitions) }
-  }
-}
-"""
-
-BACKFILL = """
-mutation Backfill($parameters: LaunchBackfillParams!) {
-  launchPartitionBackfill(backfillParams: $parameters) {
-    __typename
-    ... on LaunchBackfillSuccess { backfillId }
-    ... on PythonError { message }
   }
 }
 """

@@ -12,8 +12,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from vde_dagster.orchestration.instance import INSTANCE_CONFIG
 T = TypeVar("T")
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 600.0
+_MODULE = "vde_dagster.orchestration.location"
 
 PLAN_PARTITIONS = """
 { assetNodeOrError(assetKey: {path: ["vde", "plan"]}) { ... on AssetNode { partitionKeys } } }
@@ -73,6 +74,21 @@ LOGS = """
 query L($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
   __typename ... on MessageEvent { message } } } } }
 """
+BACKFILL = """
+mutation Backfill($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+RELOAD = """
+mutation Reload($name: String!) {
+  reloadRepositoryLocation(repositoryLocationName: $name) { __typename
+    ... on PythonError { message } }
+}
+"""
 ASSETS = "{ assetNodes { assetKey { path } } }"
 TICKS = """
 query Ticks($location: String!, $sensor: String!) {
@@ -85,20 +101,74 @@ query Ticks($location: String!, $sensor: String!) {
 
 
 @dataclass
+class Programs:
+    """Dagster's programs on one instance, each in a session of its own.
+
+    Args:
+        home: The instance's folder, where each program has a log.
+        folder: Their working directory.
+        environment: Their variables.
+        commands: Arguments of `python -m` by the program's name.
+        sessions: Sessions of all programs that were started; what they start belongs to one.
+    """
+
+    home: Path
+    folder: Path
+    environment: dict[str, str]
+    commands: dict[str, list[str]]
+    sessions: set[int] = field(default_factory=set)
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        """Start a program."""
+        with (self.home / f"{name}.log").open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *self.commands[name]],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.running[name] = process
+        self.sessions.add(process.pid)
+
+    def kill(self, name: str) -> None:
+        """Kill a program's process, and leave alone what it started."""
+        process = self.running.pop(name)
+        process.kill()
+        process.wait(30)
+
+    def end(self) -> None:
+        """End all programs, and what they and killed ones started."""
+        for process in self.running.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self.running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+        for session in self.sessions:
+            with suppress(ProcessLookupError):
+                os.killpg(session, signal.SIGKILL)
+        for process in self.running.values():
+            process.wait(30)
+
+
+@dataclass
 class Dagster:
     """A running webserver with its daemon.
 
     Args:
         url: Where the webserver listens.
         home: The instance's folder.
-        sessions: The sessions of both; what they start belongs to one of them.
         location: The code location's name.
+        programs: Starts and ends both.
     """
 
     url: str
     home: Path
-    sessions: frozenset[int] = frozenset()
     location: str = "vde"
+    programs: Programs | None = None
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Run a GraphQL query."""
@@ -146,6 +216,22 @@ class Dagster:
         """Fill a partition of an asset, as its page does, and return the run."""
         return self._launch("__ASSET_JOB", partition, [{"path": asset.split("/")}])
 
+    def backfill(self, asset: str, keys: list[str]) -> str:
+        """Launch a backfill of partitions of an asset, as its page does, and return its id."""
+        chosen = {"assetKey": {"path": asset.split("/")}, "partitions": {"keys": keys}}
+        found = self.ask(BACKFILL, parameters={"partitionsByAssets": [chosen]})
+        return str(found["launchPartitionBackfill"]["backfillId"])
+
+    def reload(self) -> None:
+        """Reload the code location, as its button does."""
+        done = self.ask(RELOAD, name=self.location)["reloadRepositoryLocation"]
+        assert done["__typename"] == "WorkspaceLocationEntry", done
+
+    def lines(self, run: str, text: str) -> list[str]:
+        """Return the lines of a run's log that contain a text."""
+        events = self.ask(LOGS, id=run)["logsForRun"]["events"]
+        return [line for event in events if text in (line := event.get("message") or "")]
+
     def _launch(self, job: str, partition: str, assets: list[Any] | None) -> str:
         done = self.ask(
             LAUNCH, location=self.location, job=job, partition=partition, assets=assets
@@ -171,7 +257,7 @@ class Dagster:
         return {
             parent
             for name, parent, session in map(_process, Path("/proc").glob("[0-9]*/stat"))
-            if name == "java" and session in self.sessions
+            if self.programs and name == "java" and session in self.programs.sessions
         }
 
     def kill_spark_worker(self) -> None:
@@ -254,16 +340,27 @@ def open_home(home: Path) -> dg.DagsterInstance:
 
 
 @contextmanager
-def running_dagster(project: Path, home: Path, location: str = "vde") -> Iterator[Dagster]:
+def running_dagster(
+    project: Path,
+    home: Path,
+    location: str = "vde",
+    *,
+    module: str = _MODULE,
+    config: str = "",
+    daemons: int = 1,
+) -> Iterator[Dagster]:
     """Run a webserver and a daemon with this repository's own instance files.
 
     Args:
         project: The project's folder.
         home: An empty folder for the instance.
         location: The code location's name.
+        module: The code location's module.
+        config: Text of `dagster.yaml`; the package's by default.
+        daemons: Number of daemons.
     """
     home.mkdir(parents=True, exist_ok=True)
-    (home / "dagster.yaml").write_text(INSTANCE_CONFIG.read_text())
+    (home / "dagster.yaml").write_text(config or INSTANCE_CONFIG.read_text())
     # Two processes that create the same SQLite files at once disturb each other.
     open_home(home).dispose()
     port = free_port()
@@ -276,42 +373,24 @@ def running_dagster(project: Path, home: Path, location: str = "vde") -> Iterato
         "PYTHONPATH": str(REPOSITORY),
     }
     text = (REPOSITORY / "workspace.yaml").read_text()
-    assert "location_name: vde" in text
+    for own, other in (("location_name: vde", location), ("module_name: " + _MODULE, module)):
+        assert own in text
+        text = text.replace(own, f"{own.partition(' ')[0]} {other}")
     file = home / "workspace.yaml"
-    file.write_text(text.replace("location_name: vde", f"location_name: {location}"))
+    file.write_text(text)
     workspace = ["-w", str(file)]
-    commands = (
-        ["dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace],
-        ["dagster._daemon", "run", *workspace],
-    )
-    processes = []
-    logs = []
+    commands = {
+        "webserver": ["dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace],
+        "daemon": ["dagster._daemon", "run", *workspace],
+    }
+    for number in range(1, daemons):
+        commands[f"daemon_{number}"] = commands["daemon"]
+    programs = Programs(home, project, environment, commands)
     try:
-        for name, command in zip(("webserver", "daemon"), commands, strict=True):
-            log = (home / f"{name}.log").open("w")
-            logs.append(log)
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", *command],
-                    env=environment,
-                    cwd=project,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            )
-        server = Dagster(url, home, frozenset(process.pid for process in processes), location)
+        for name in commands:
+            programs.start(name)
+        server = Dagster(url, home, location, programs)
         wait_for(lambda: server.ask("{ version }"), "the webserver")
         yield server
     finally:
-        for process in processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-        for process in processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(30)
-        for log in logs:
-            log.close()
+        programs.end()

@@ -142,6 +142,21 @@ def test_a_run_is_a_copy_of_the_ready_process(place: Place) -> None:
     assert found.tags[PROCESS_TAG].split()[:2] == [run, str(pid)]
 
 
+def test_a_run_that_two_daemons_take_from_the_queue_is_launched_once(place: Place) -> None:
+    run = place.launch()
+    found = place.instance.get_run_by_id(run)
+    assert found is not None
+    place.launcher.launch_run(LaunchRunContext(dagster_run=found, workspace=None))
+    assert place.status(run) == dg.DagsterRunStatus.SUCCESS
+    kinds = [
+        one.dagster_event.event_type_value
+        for one in place.instance.all_logs(run)
+        if one.dagster_event
+    ]
+    assert kinds.count("PIPELINE_START") == 1
+    assert any("Another daemon" in one.user_message for one in place.instance.all_logs(run))
+
+
 def test_a_step_that_fails_fails_the_run(place: Place) -> None:
     mark = place.root / "fail"
     mark.touch()

@@ -20,7 +20,7 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events import consumer
+from vde_dagster.orchestration.events import consumer, records
 from vde_dagster.orchestration.events.consumer import OutboxCursor, OutboxForwarder, forward_outbox
 from vde_dagster.orchestration.events.records import Projected, run_origin
 from vde_dagster.orchestration.events.sync import Comparison, sync
@@ -31,7 +31,9 @@ from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan_options import PlanOptions
+from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import NoEffects
+from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
@@ -576,6 +578,23 @@ def test_a_comparison_of_everything_continues_with_the_next_tick_where_it_stoppe
     assert tick(folder, instance, must(tick(folder, instance, cursor))) is None
     monkeypatch.undo()
     assert sync(outside, instance).is_empty
+
+
+def test_a_comparison_asks_for_working_runs_once_while_the_state_is_the_same(
+    outside: Workspace, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside.apply(outside.plan("prod"))
+    outside.apply(outside.plan("dev"))
+    asked: list[dg.DagsterInstance] = []
+    own = records.working_runs
+
+    def counted(instance: dg.DagsterInstance, store: StateStore) -> dict[str, list[OutboxRecord]]:
+        asked.append(instance)
+        return own(instance, store)
+
+    monkeypatch.setattr(records, "working_runs", counted)
+    assert not sync(outside, instance).is_empty
+    assert len(asked) == 1
 
 
 def test_ticks_of_two_daemons_at_once_write_each_event_once(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -120,6 +121,17 @@ def test_heartbeat_prolongs(store: StateStore, clock: FakeClock) -> None:
     for _ in range(5):
         clock.advance(seconds=50)
         store.leases.heartbeat(lease, 60)
+    check(store, lease)
+
+
+def test_a_heartbeat_waits_for_no_thread_that_has_a_connection(store: StateStore) -> None:
+    lease = store.leases.acquire("environment/prod", "anna", 60)
+    with ExitStack() as connections:
+        for _ in range(16):  # threads of an apply; SQLAlchemy's pool lends 15 by default
+            connections.enter_context(store.database.engine.connect())
+        began = time.monotonic()
+        store.leases.heartbeat(lease)
+        assert time.monotonic() - began < 10
     check(store, lease)
 
 

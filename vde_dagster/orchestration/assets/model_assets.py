@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
-from vde_dagster.orchestration.dagster_private import output_without_events
+from vde_dagster.orchestration.dagster_private import ModelAssets, output_without_events
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.checks import (
     AuditEvents,
@@ -131,7 +131,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         tags=translator.get_op_tags(model),
         pool=translator.get_pool(model),
     )
-    return dg.AssetsDefinition(
+    return ModelAssets(
         keys_by_input_name=inputs,
         keys_by_output_name={RESULT: spec.key},
         node_def=operation,

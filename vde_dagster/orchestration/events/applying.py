@@ -143,8 +143,7 @@ class Work:
         """
         result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # an earlier run published it and may have died before its event
-            approved = applied_event(self.projection, plan, result.environment)
-            yield from passing_events(self.reporter.effects, [approved])
+            yield from self.report(applied_event(self.projection, plan, result.environment))
 
     def fill(
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False

@@ -26,6 +26,7 @@ from vde_dagster.orchestration.dagster_private import (
     get_input_data_version_tag,
     get_input_event_pointer_tag,
 )
+from vde_dagster.orchestration.events.records import busy_plans
 from vde_dagster.orchestration.models.catalog import AssetCatalog, load_catalog
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import Names
@@ -45,6 +46,7 @@ class ProjectionContext:
     catalog: AssetCatalog
     log: Log
     _combinations: dict[tuple[str, str], Combination] = field(default_factory=dict)
+    _busy: dict[int, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def from_step(cls, context: Any, catalog: AssetCatalog) -> ProjectionContext:
@@ -78,6 +80,18 @@ class ProjectionContext:
         for one in environments:
             found = Combination.from_entries(one.entries, snapshots, tables)
             self._combinations[one.name, one.publication_id] = found
+
+    def busy_plans(self) -> frozenset[str]:
+        """Return the plans that runs work on, read again when the state has new records.
+
+        A run that begins to work on a plan adds a record before its first event.
+        """
+        newest = self.store.outbox.number().newest
+        if newest not in self._busy:
+            found = busy_plans(self.instance, self.store)
+            self._busy.clear()
+            self._busy[newest] = found
+        return self._busy[newest]
 
     def read_again(self) -> ProjectionContext:
         """Return the same context with a newly loaded catalog."""

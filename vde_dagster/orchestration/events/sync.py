@@ -40,7 +40,6 @@ from vde_dagster.orchestration.events.records import (
     NewPartition,
     Projected,
     Reporter,
-    busy_plans,
     run_origin,
 )
 from vde_dagster.orchestration.models.catalog import recent_catalog
@@ -68,7 +67,7 @@ class Comparison:
     context: ProjectionContext
 
     def __post_init__(self) -> None:
-        self.busy = busy_plans(self.context.instance, self.context.store)
+        self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
         """Yield missing events of some tables; wipe partitions that no table holds."""
@@ -288,7 +287,7 @@ def version_events(context: ProjectionContext, name: str, number: int) -> Iterat
     """Yield the events of a version of an environment, unless a run is publishing it now."""
     yield NewPartition(context.names.environments, name)
     environment = context.store.versions.at(name, number)
-    busy = busy_plans(context.instance, context.store)
+    busy = context.busy_plans()
     if environment is not None and environment.plan_id not in busy:
         yield environment_event(context, environment)
 
@@ -296,7 +295,7 @@ def version_events(context: ProjectionContext, name: str, number: int) -> Iterat
 def _plans(context: ProjectionContext) -> Iterator[Projected]:
     """Yield the pages of plans that can still be approved, or were applied."""
     store, names = context.store, context.names
-    busy = busy_plans(context.instance, store)
+    busy = context.busy_plans()
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
     files = project_hash(context.workspace.root)
     past = store.plans.closed_to_approval([record.id for record in recent], files)

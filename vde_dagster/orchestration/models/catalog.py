@@ -276,6 +276,12 @@ def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[
     return {version: IntervalSet.of(found) for version, found in ranges.items()}
 
 
+@lru_cache(maxsize=4096)
+def _count_times(times: dg.PartitionsDefinition) -> int:
+    """Count a dimension's partitions once for all models that have it, because it takes long."""
+    return times.get_num_partitions()
+
+
 def partition_mapping(
     child: LiveModel,
     parent: LiveModel,
@@ -312,7 +318,7 @@ def partition_mapping(
                 }
             )
         times = upstream.get_partitions_def_for_dimension(TIME)
-        if not pairs or times.get_num_partitions() * len(pairs) >= MAX_LISTED:
+        if not pairs or _count_times(times) * len(pairs) >= MAX_LISTED:
             return dg.AllPartitionMapping()
         return dg.SpecificPartitionsPartitionMapping(
             [

@@ -5,10 +5,10 @@ A view shows its parents' rows immediately, so its own events never record chang
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -78,7 +78,13 @@ class LiveVersion:
     @property
     def environments(self) -> tuple[str, ...]:
         """The environments that refer to the version, production first."""
-        return tuple(reader for reader in self.readers if reader != WORKING_COPY)
+        return _without_files(self.readers)
+
+
+@lru_cache(maxsize=1024)
+def _without_files(readers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the environments of a version's readers; thousands of versions have the same."""
+    return tuple(reader for reader in readers if reader != WORKING_COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +253,8 @@ def live_models(
         ),
         (WORKING_COPY, Combination(files), False),
     ]
-    found: dict[ModelName, dict[str, LiveVersion]] = {}
-    readers = defaultdict[tuple[ModelName, str], list[str]](list)
-    building = defaultdict[tuple[ModelName, str], list[str]](list)
+    # Each version with its readers, and the readers that still build it.
+    found: dict[ModelName, dict[str, tuple[LiveVersion, list[str], list[str]]]] = {}
     keys: dict[tuple[str, str], str] = {}
     for reader, combination, is_building in targets:
         for name, (snapshot, table) in combination.served.items():
@@ -258,31 +263,36 @@ def live_models(
                 continue
             pair = snapshot.id, table.id if table is not None else ""
             key = keys.get(pair) or keys.setdefault(pair, version_key(snapshot, table))
-            version = versions.get(key)
-            if version is None:
+            known_version = versions.get(key)
+            if known_version is None:
                 behind = combination.behind(snapshot)
                 read = (
                     (parent, combination.key(parent)) for parent in (*snapshot.parents, *behind)
                 )
                 parents = {parent: own for parent, own in read if own is not None}
-                versions[key] = LiveVersion(key, snapshot, table, (), parents, behind=behind)
-            elif version.table is None and table is not None:
-                versions[key] = replace(version, table=table)
-            place = name, key
+                version = LiveVersion(key, snapshot, table, (), parents, behind=behind)
+                known_version = versions[key] = version, [], []
+            elif table is not None and known_version[0].table is None:
+                known_version = replace(known_version[0], table=table), *known_version[1:]
+                versions[key] = known_version
+            _, readers, building = known_version
             if not is_building:
-                readers[place].append(reader)
-            elif reader not in readers[place]:
-                building[place].append(reader)
-    for name, versions in found.items():
-        for key, version in versions.items():
-            by = tuple(readers[name, key]), tuple(building[name, key])
-            versions[key] = replace(version, readers=by[0], building=by[1])
+                readers.append(reader)
+            elif reader not in readers:
+                building.append(reader)
+    live = {
+        name: {
+            key: replace(version, readers=tuple(readers), building=tuple(building))
+            for key, (version, readers, building) in versions.items()
+        }
+        for name, versions in found.items()
+    }
     models: dict[ModelName, LiveModel] = {}
     for _, combination, _ in reversed(targets):
         for name, served in combination.served.items():
             if name not in models:
                 first = version_key(*served)
-                own = sorted(found[name].values(), key=lambda version: version.key != first)
+                own = sorted(live[name].values(), key=lambda version: version.key != first)
                 error = (errors or {}).get(name)
                 models[name] = LiveModel(name, served[0], tuple(own), name in project, error)
     return models

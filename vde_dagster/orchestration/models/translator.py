@@ -472,10 +472,12 @@ class VdeTranslator:
         """
         reads = (model.published or model.snapshot).reads
         columns: dict[str, list[dg.TableColumnDep]] = {}
+        parents = dict.fromkeys(read.parent for read in reads)
+        keys = {parent: self.get_asset_key(ModelName.parse(parent)) for parent in parents}
         for read in reads:
             if read.output is not None and read.column != EVERY_COLUMN:
-                parent = self.get_asset_key(ModelName.parse(read.parent))
-                dependency = dg.TableColumnDep(asset_key=parent, column_name=read.column)
+                key = keys[read.parent]
+                dependency = dg.TableColumnDep(asset_key=key, column_name=read.column)
                 found = columns.setdefault(read.output, [])
                 if dependency not in found:
                     found.append(dependency)

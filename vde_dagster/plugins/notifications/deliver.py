@@ -56,7 +56,8 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
     """Send every receiver its new messages; the longest waiting receiver comes first.
 
     Args:
-        is_late: Returns True when the remaining receivers should wait for the next call.
+        is_late: Returns True when the remaining records and receivers should wait for the next
+            call; each receiver's position is stored.
 
     Raises:
         UsageError: No receivers are configured, or Apprise is not installed.
@@ -73,7 +74,7 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with workspace.store.leases.holding("notify", owner, wait_seconds=0):
         note_late(workspace, [one for one in found if "late" in one.events])
-        due = [_Delivery(workspace, messages, receiver) for receiver in found]
+        due = [_Delivery(workspace, messages, receiver, is_late) for receiver in found]
         due.sort(key=lambda one: one.began)
         return [one.run() for one in due if not is_late()]
 
@@ -85,6 +86,7 @@ class _Delivery:
     workspace: Workspace
     messages: Messages
     receiver: Receiver
+    is_late: Callable[[], bool]
 
     def __post_init__(self) -> None:
         self.consumer = f"notify/{self.receiver.name}"
@@ -106,19 +108,28 @@ class _Delivery:
         """Send messages for records; return the number of the last processed record, if some are
         left.
         """
-        wanted = [one for record in records if (one := self._wanted(record)) is not None]
+        wanted: list[Message] = []
+        stop = None
+        for record in records:
+            if (one := self._wanted(record)) is not None:
+                wanted.append(one)
+            if record != records[-1] and self.is_late():
+                stop = record.number
+                break
         if not wanted:
-            return None
+            return stop
         left = self._allowed()
         if left < 1:
             self.done.held = len(wanted)
             return wanted[0].number - 1
         if len(wanted) > left:
             self._send(wanted)
-        else:
-            for one in wanted:
-                self._send([one])
-        return None
+            return stop
+        for one in wanted:
+            self._send([one])
+            if self.is_late():
+                return one.number
+        return stop
 
     def _wanted(self, record: OutboxRecord) -> Message | None:
         if not self.began and record.at < self.now - FIRST:

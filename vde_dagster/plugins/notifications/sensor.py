@@ -12,8 +12,8 @@ from vde_dagster.api.values import Settings
 from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.notifications.deliver import send, sentence
 
-BUDGET_SECONDS = 30.0
-"""Time after which a tick leaves receivers to the next tick: Dagster stops ticks of a minute."""
+BUDGET_SECONDS = 8.0
+"""Time after which a tick leaves records and receivers to the next tick."""
 
 
 def notify_sensor(settings: Settings) -> dg.SensorDefinition:

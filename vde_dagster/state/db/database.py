@@ -155,6 +155,7 @@ def _sqlite_engine(url: URL) -> Engine:
         url,
         connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "check_same_thread": False},
         execution_options={"compiled_cache": compiled},
+        max_overflow=-1,  # No thread waits for others, in particular a lease's heartbeat.
     )
     engine.dialect = dialect  # Statements are cached by dialect instance, not by dialect class.
 

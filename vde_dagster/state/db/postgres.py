@@ -49,6 +49,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
         url.set(drivername="postgresql+psycopg"),
         isolation_level="SERIALIZABLE",
         pool_pre_ping=True,
+        max_overflow=-1,  # No thread waits for others, in particular a lease's heartbeat.
         connect_args={
             # Server-side prepared statements do not survive a pooler such as PgBouncer.
             "prepare_threshold": None,

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -45,11 +46,28 @@ ENTRY = (
 
 def read_entry(row: Row[Any]) -> Entry:
     """Read an entry from a row that has at least the columns of `ENTRY`."""
-    held = None
-    if row.held_schema_id is not None:
-        held = HeldState(row.held_snapshot_id, row.held_schema_id)
-    name = ModelName(row.model_namespace, row.model_name)
-    return Entry(name, row.snapshot_id, row.table_id, held)
+    return _entry(
+        row.model_namespace,
+        row.model_name,
+        row.snapshot_id,
+        row.table_id,
+        row.held_schema_id,
+        row.held_snapshot_id,
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _entry(
+    namespace: str,
+    name: str,
+    snapshot_id: str,
+    table_id: str | None,
+    held_schema_id: int | None,
+    held_snapshot_id: int | None,
+) -> Entry:
+    """Return an entry, the same object for all environments that share it: most share thousands."""
+    held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
+    return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
@@ -135,18 +153,17 @@ def _read_entries(
     conn: Connection, *where: ColumnElement[bool]
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
     """Read entries by model, with the version since which they are valid."""
-    entry = schema.entries.c
     query = (
-        select(*ENTRY, entry.valid_from)
+        select(*ENTRY, _ENTRY.valid_from)
         .where(*where)
-        .order_by(entry.model_namespace, entry.model_name)
+        .order_by(_ENTRY.model_namespace, _ENTRY.model_name)
     )
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
-    for row in conn.execute(query):
-        name = ModelName(row.model_namespace, row.model_name)
-        found[name] = read_entry(row)
-        since[name] = row.valid_from
+    for *columns, valid_from in conn.execute(query):
+        entry = _entry(*columns)
+        found[entry.name] = entry
+        since[entry.name] = valid_from
     return found, since
 
 
