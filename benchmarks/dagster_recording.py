@@ -5,7 +5,8 @@ SQLite by the package's storage: by the sensor after an apply outside of Dagster
 by a run of the job `vde_plan_and_apply` and a backfill from the asset's page (goal: 30 s after the
 last fill). The last line shows the time of the events of planned materializations, which Dagster
 writes before a run begins. `--storage dagster` measures Dagster's own storage, which takes one
-transaction for each of them.
+transaction for each of them; `postgres` and `dagster-postgres` need that package with psycopg2, and
+measure a server that the benchmark starts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import dagster as dg
@@ -31,6 +34,7 @@ from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 OUTSIDE, INSIDE = 15.0, 30.0
 STORAGES = {
@@ -44,6 +48,17 @@ STORAGES = {
         }
     },
     "dagster": {},
+    "postgres": {
+        "storage": {
+            "custom": {
+                "module": "vde_dagster.orchestration.postgres_storage",
+                "class": "BatchedPostgresStorage",
+            }
+        }
+    },
+    "dagster-postgres": {
+        "storage": {"custom": {"module": "dagster_postgres", "class": "DagsterPostgresStorage"}}
+    },
 }
 DAYS = dg.AssetKey(["db", "days"])
 
@@ -93,10 +108,19 @@ def print_figures(name: str, records: list[dg.EventLogRecord], after: float, goa
     print(f"{name:12} {len(keys):>7,} events {order}, {seconds:6.1f} s, goal {goal:.0f} s {met}")
 
 
-def open_instance(home: Path, storage: str) -> dg.DagsterInstance:
+@contextmanager
+def open_instance(home: Path, storage: str) -> Iterator[dg.DagsterInstance]:
     """Open an empty instance."""
     os.environ["DAGSTER_HOME"] = str(home)
-    return dg.DagsterInstance.local_temp(str(home), overrides=STORAGES[storage])
+    config: dict[str, Any] = deepcopy(STORAGES[storage])
+    with ExitStack() as opened:
+        if "postgres" in storage:
+            server = PostgresServer()
+            opened.callback(server.stop)
+            url = server.url(server.create_database())
+            url = url.replace("postgresql:", "postgresql+psycopg2:")
+            config["storage"]["custom"]["config"] = {"postgres_url": url}
+        yield opened.enter_context(dg.DagsterInstance.local_temp(str(home), overrides=config))
 
 
 def record_outside(folder: ProjectFolder, home: Path, storage: str) -> None:

@@ -224,15 +224,27 @@ def store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
 
     Dagster's own method opens both databases for each record.
     """
-    from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
     from dagster._core.storage.event_log import SqlEventLogStorageTable
 
     rows = [storage._event_to_row(entry) for entry in entries]
-    insertion = SqlEventLogStorageTable.insert()
     with storage.run_connection(entries[0].run_id) as connection:
-        connection.execute(insertion, rows)
+        connection.execute(SqlEventLogStorageTable.insert(), rows)
+    store_in_index(storage, entries)
+
+
+def store_in_index(storage: Any, entries: Sequence[EventLogEntry]) -> None:
+    """Store records in the database of all runs, in one transaction and in order.
+
+    Dagster's storages open one connection or more for each planned materialization.
+    """
+    from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
+    from dagster._core.storage.event_log import SqlEventLogStorageTable
+
+    column = SqlEventLogStorageTable.c.id
+    insertion = SqlEventLogStorageTable.insert().returning(column, sort_by_parameter_order=True)
+    rows = [storage._event_to_row(entry) for entry in entries]
     with storage.index_transaction() as connection:
-        ids = [connection.execute(insertion, row).inserted_primary_key[0] for row in rows]
+        ids = connection.scalars(insertion, rows).all()
         found = list(zip(entries, ids, strict=True))
         events = [(one, id_) for one, id_ in found if one.dagster_event_type in ASSET_EVENTS]
         storage._store_asset_event_tags(

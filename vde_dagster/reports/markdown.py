@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 
 from vde_dagster.base.texts import and_more, count
@@ -115,12 +116,16 @@ def _details(title: str, text: str) -> str:
     return f"<details><summary>{literal(title)}</summary>\n\n{text}\n\n</details>"
 
 
-def section_markdown(section: Section, most: int = MAX_ROWS) -> str:
-    """Format a section with its heading and a maximum number of rows."""
+def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = False) -> str:
+    """Format a section with its heading and a maximum number of rows.
+
+    Args:
+        narrow: Whether its table fits into Dagster's metadata, see `narrow_table`.
+    """
     lines = [f"### {section.heading}"]
     if section.columns and section.rows:
         rows = [[_marked(cell) for cell in row.cells] for row in section.rows[:most]]
-        lines += ["", plain_table(section.columns, rows)]
+        lines += ["", (narrow_table if narrow else plain_table)(section.columns, rows)]
     elif section.rows:
         cells = (" ".join(literal(c.text) for c in row.cells) for row in section.rows[:most])
         lines += ["", *(f"- {text}" for text in cells)]
@@ -148,9 +153,9 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows, at least one, as a table with the first row's columns; None is `NULL`."""
+    """Format rows, at least one, as a narrow table of the first row's columns; None is `NULL`."""
     columns = list(rows[0])
-    return plain_table(
+    return narrow_table(
         columns, [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
     )
 
@@ -184,6 +189,71 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     for row in rows:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
     return "\n".join(lines)
+
+
+def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a table that fits into Dagster's metadata, where columns are as wide as their words.
+
+    Words that are too long are cut in their middle. Columns that do not fit are listed below the
+    table, so the deciding columns come first.
+    """
+    widths = _column_widths(columns, rows)
+    least = accumulate(min(width, _NARROWEST) + _MARGIN for width in widths)
+    shown = max(sum(width <= MAX_WIDTH for width in least), 1)
+    widths, lines = widths[:shown], [line[:shown] for line in (columns, *rows)]
+    room = MAX_WIDTH - _MARGIN * shown
+    limit = max(widths, default=0)
+    while sum(min(width, limit) for width in widths) > room:
+        limit -= 1
+    heads, *cells = [[_cut_words(text, limit) for text in line] for line in lines]
+    left = ", ".join(columns[shown:])
+    return plain_table(heads, cells) + (f"\n\nFurther columns: {left}" if left else "")
+
+
+MAX_WIDTH = 80
+"""Maximum width of a table in Dagster's metadata, in characters: about 600 pixels."""
+_MARGIN = 3
+"""Width of a column's margins, in characters."""
+_NARROWEST = 8
+"""Width to which a column's words can be cut, in characters."""
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return the width that a table needs, in characters: of the longest word of each column."""
+    return sum(width + _MARGIN for width in _column_widths(columns, rows))
+
+
+def _column_widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max(word_width(line[place]) for line in (columns, *rows)) for place in range(len(columns))
+    ]
+
+
+def word_width(text: str) -> int:
+    """Return the length of the longest word that Markdown shows; links show their text."""
+    shown = _LINK.sub(r"\1", text).translate(_INVISIBLE)
+    return max(map(len, shown.split()), default=0)
+
+
+_INVISIBLE = str.maketrans("", "", "`*\\")
+
+
+def _cut_words(text: str, limit: int) -> str:
+    if word_width(text) <= limit or _LINK.search(text):
+        return text
+    head = (limit - 1) // 2
+    return " ".join(
+        word if word_width(word) <= limit else _cut(word, head, limit - 1 - head)
+        for word in text.split()
+    )
+
+
+def _cut(word: str, head: int, tail: int) -> str:
+    """Cut a word in its middle; marks of code and of bold text stay around it."""
+    inner = word.strip("`*")
+    before, after = word[: word.index(inner)], word[word.index(inner) + len(inner) :]
+    return f"{before}{inner[:head]}…{inner[-tail:]}{after}"
 
 
 def folded(line: str) -> Iterator[str]:

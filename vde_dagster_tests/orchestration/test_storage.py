@@ -1,6 +1,7 @@
 """Batches of events in SQLite: the same facts as Dagster's own storage, in few transactions."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,9 +9,13 @@ import dagster as dg
 import pytest
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
+from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
+    ConsolidatedSqliteEventLogStorage,
+)
 from dagster._serdes import ConfigurableClassData
 
 from vde_dagster.errors import UsageError
+from vde_dagster.orchestration.dagster_private import store_in_index
 from vde_dagster.orchestration.storage import BATCH_VARIABLE, BatchedSqliteStorage
 
 pytestmark = pytest.mark.dagster
@@ -91,6 +96,32 @@ def test_a_backfill_is_recorded_as_by_dagsters_own_storage(
     failed, filled = own
     assert (failed["failed"], filled["filled"], filled["failed"]) == (KEYS, KEYS, [])
     assert not any("MATERIALIZATION" in name or "PLANNED" in name for name in single)
+
+
+class OneDatabase(ConsolidatedSqliteEventLogStorage):
+    """A log whose runs share a database, as in PostgreSQL, with batches."""
+
+    def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
+        store_in_index(self, events)
+
+
+ONE_DATABASE = """
+event_log_storage: {{module: {}, class: {}, config: {{base_dir: {}}}}}
+"""
+
+
+def test_a_log_of_one_database_records_batches_as_single_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for storage, size in ((ConsolidatedSqliteEventLogStorage, "0"), (OneDatabase, "1000")):
+        monkeypatch.setenv(BATCH_VARIABLE, size)
+        home = tmp_path / storage.__name__
+        text = ONE_DATABASE.format(storage.__module__, storage.__name__, home)
+        found.append(run_twice(home, text, monkeypatch))
+    assert found[1] == found[0]
+    failed, filled = found[1]
+    assert (failed["failed"], filled["filled"], filled["failed"]) == (KEYS, KEYS, [])
 
 
 def test_a_storage_without_a_folder_is_refused_with_the_variable_to_set(

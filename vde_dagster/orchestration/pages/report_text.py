@@ -1,9 +1,11 @@
 """Reports, rows and links as Markdown, in the style of a good pull request.
 
-Metadata is 800 pixels wide on a screen of 1,400: columns are as wide as their longest word.
+Tables fit into 600 pixels; metadata is 800 pixels wide on a screen of 1,400.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from vde_dagster.orchestration.names import Names
 from vde_dagster.reports.document import Cell, Mark, Report, Row, Section
@@ -11,7 +13,7 @@ from vde_dagster.reports.markdown import (
     MAX_ROWS,
     literal,
     more_rows,
-    plain_table,
+    narrow_table,
     row_markdown,
     section_markdown,
     short_name,
@@ -22,31 +24,34 @@ MAX_INLINE = 950
 MOST_BREAKS = 5
 
 
+_section = partial(section_markdown, narrow=True)
+
+
 def report_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
     """Format a report: breaking changes, warnings, work, then reasons and effects."""
     parts = [_title(report, names, is_open)]
     if report.breaks:
-        parts.append(section_markdown(report.breaks))
+        parts.append(_section(report.breaks))
     if report.warnings:
         warnings = tuple(Row((Cell(warning),)) for warning in report.warnings)
-        parts.append(section_markdown(Section(report.warnings_title, rows=warnings)))
-    parts += map(section_markdown, report.work)
+        parts.append(_section(Section(report.warnings_title, rows=warnings)))
+    parts += map(_section, report.work)
     if explained := [row for section in report.work for row in section.rows if row_markdown(row)]:
         parts += ["### Why", *map(row_markdown, explained[:MAX_ROWS]), *more_rows(len(explained))]
-    return "\n\n".join([*parts, *map(section_markdown, report.rest)])
+    return "\n\n".join([*parts, *map(_section, report.rest)])
 
 
 def short_markdown(report: Report, names: Names, *, is_open: bool = True) -> str:
     """Format a report within the length that Dagster shows inline, with the work that fits."""
     parts = [_title(report, names, is_open)]
     if report.breaks:
-        parts.append(section_markdown(report.breaks, MOST_BREAKS))
+        parts.append(_section(report.breaks, MOST_BREAKS))
     counts = [(report.warnings_title, len(report.warnings))] if report.warnings else []
     others = [section.heading for section in report.rest]
     facts = [*(f"{title}: {number}" for title, number in counts), *report.short, *others]
     parts.append("\n".join(f"- {literal(text)}" for text in facts))
     title = "\n\n".join(filter(None, parts))
-    lines = "\n\n".join(map(section_markdown, report.work)).splitlines()
+    lines = "\n\n".join(map(_section, report.work)).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
         lines = [*lines[:-2], "… the rest is in the plan"]
     return "\n\n".join([title, *(["\n".join(lines)] if lines else [])])
@@ -74,7 +79,7 @@ def _title(report: Report, names: Names, is_open: bool) -> str:
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
     """Format the rows of a section without its title; plans become links to their pages."""
     rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
-    return "\n".join([plain_table(section.columns, rows), *more_rows(len(section.rows), most)])
+    return "\n".join([narrow_table(section.columns, rows), *more_rows(len(section.rows), most)])
 
 
 def _linked(cell: Cell, names: Names) -> str:
