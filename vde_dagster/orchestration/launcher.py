@@ -173,7 +173,7 @@ _CLAIMED_SECONDS = 3600.0
 
 
 def _claim(home: Path, run_id: str) -> Path | None:
-    """Create the file that stands for the launch of a run; return None if it exists."""
+    """Create the file of a launched run; return None if another daemon has created it."""
     folder = home / "launched"
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():

@@ -53,6 +53,7 @@ from vde_dagster.orchestration.events.records import (
     AssetEvent,
     FailedWork,
     FilledPartitions,
+    FinishedPart,
     ForgottenAsset,
     NewPartition,
     Projected,
@@ -172,7 +173,7 @@ class Work:
             self.reporter.write(projected, self.context)
             for event in projected.events:
                 self.filled.setdefault(event.asset_key, set()).add(str(event.partition))
-        elif isinstance(projected, NewPartition | ForgottenAsset):
+        elif isinstance(projected, NewPartition | ForgottenAsset | FinishedPart):
             self.reporter.report(projected)
         elif isinstance(projected, dg.AssetMaterialization):
             missing = self.reporter.missing_events(projected)

@@ -86,10 +86,14 @@ class AuditEvents:
 
     context: ProjectionContext
 
-    def published(self, environment: Environment) -> Events:
-        """Yield the audits of the models that a publication changed or audited."""
+    def published(self, environment: Environment, only: Collection[ModelName]) -> Events:
+        """Yield the audits of the models that a publication changed or audited.
+
+        Args:
+            only: Models whose audits are yielded.
+        """
         moved = self.context.store.versions.changed(environment.name, environment.version)
-        for audited in self._shown(environment):
+        for audited in self._shown(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
                 yield from self._version_events(audited)
 

@@ -26,7 +26,13 @@ from vde_dagster.orchestration.events.ended_runs import EndedRuns
 from vde_dagster.orchestration.events.plans import forget_past
 from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
-from vde_dagster.orchestration.events.records import Origins, Reporter, run_origin, working_runs
+from vde_dagster.orchestration.events.records import (
+    FinishedPart,
+    Origins,
+    Reporter,
+    run_origin,
+    working_runs,
+)
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import filled_counts
@@ -62,12 +68,14 @@ class OutboxCursor:
         number: Last record that was forwarded or left to a run.
         runs: Runs that were still working, with the number before the first of their records.
         compared: Last finished step of an incomplete comparison of everything; empty without one.
+        part: Last finished part of the events of the record after `number`.
     """
 
     store: str
     number: int
     runs: dict[str, int] = field(default_factory=dict)
     compared: str | None = None
+    part: str | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
@@ -75,13 +83,14 @@ class OutboxCursor:
         try:
             values = json.loads(text or "")
             place = str(values["store"]), int(values["number"]), dict(values["runs"])
-            return cls(*place, values.get("compared"))
+            return cls(*place, values.get("compared"), values.get("part"))
         except (ValueError, KeyError, TypeError):
             return None
 
     def __str__(self) -> str:
         values = {"store": self.store, "number": self.number, "runs": self.runs}
-        return json.dumps(values | ({} if self.compared is None else {"compared": self.compared}))
+        found = {"compared": self.compared, "part": self.part}
+        return json.dumps(values | {name: one for name, one in found.items() if one is not None})
 
     def is_continued_by(self, known: OutboxRange) -> bool:
         """Check whether the cursor belongs to a store that still has all later records."""
@@ -103,6 +112,7 @@ class OutboxForwarder:
         self.reporter = Reporter(self.workspace, self.instance)
         self.origins = Origins(self.instance)
         self._until = time.monotonic() + self.budget_seconds
+        self._part: str | None = None
 
     @cached_property
     def projector(self) -> Projector:
@@ -130,7 +140,7 @@ class OutboxForwarder:
                     runs.setdefault(own_run, item.number - 1)
                 elif own_run is None or not self.origins.has_written_all(own_run):
                     others.append(item)
-            left = self._forward(others)
+            left = self._forward(others, cursor)
             number = left.number - 1 if left is not None else records[-1].number
         # A run whose first record lies after `number` is found again by the next tick.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
@@ -138,7 +148,7 @@ class OutboxForwarder:
             waiting = self._unrecorded(number) if left is not None else 0
             self.store.outbox.set_left(run_origin(self.instance, ""), waiting)
         forget_past(self.workspace, self.instance)
-        return OutboxCursor(cursor.store, number, runs)
+        return OutboxCursor(cursor.store, number, runs, part=self._part)
 
     def _unrecorded(self, number: int) -> int:
         """Count the partitions without an event of the models that later records fill."""
@@ -154,15 +164,28 @@ class OutboxForwarder:
                 found += max(counts[name] - own, 0)
         return found
 
-    def _forward(self, records: Sequence[OutboxRecord]) -> OutboxRecord | None:
-        """Forward records in order; return the first record left over when the time is up."""
+    def _forward(
+        self, records: Sequence[OutboxRecord], cursor: OutboxCursor | None = None
+    ) -> OutboxRecord | None:
+        """Forward records in order; return the first record left over when the time is up.
+
+        Args:
+            cursor: Cursor that names the last finished part of its next record, for records whose
+                events can be continued.
+        """
         groups = list(projection_groups(records))
         for place, group in enumerate(groups):
             if place and time.monotonic() > self._until:
                 return min((left[0] for left in groups[place:]), key=lambda item: item.number)
             is_own = self.origins.find_run(group[0].origin) is not None
-            for projected in self.projector.project(group, is_own=is_own):
+            begun = cursor is not None and cursor.number + 1 == group[0].number
+            after = cursor.part if cursor is not None and begun else None
+            for projected in self.projector.project(group, is_own=is_own, after=after):
                 self.reporter.report(projected)
+                is_late = cursor is not None and time.monotonic() > self._until
+                if isinstance(projected, FinishedPart) and is_late:
+                    self._part = projected.key
+                    return group[0]
         return None
 
 

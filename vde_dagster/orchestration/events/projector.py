@@ -30,18 +30,19 @@ from vde_dagster.orchestration.events.plans import (
     stored_plan,
 )
 from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
-from vde_dagster.orchestration.events.publication import Preview, published_events
+from vde_dagster.orchestration.events.publication import Preview, publication_parts
 from vde_dagster.orchestration.events.records import (
     BATCH,
     FailedWork,
     FilledPartitions,
+    FinishedPart,
     NewPartition,
     Projected,
 )
 from vde_dagster.orchestration.events.sync import Comparison, taken_back
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
-from vde_dagster.planning.environments.environment import Entry, production_first
+from vde_dagster.planning.environments.environment import Entry, Environment, production_first
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.table_contents import Skipped
@@ -95,19 +96,24 @@ class Projector:
     _written: set[tuple[str, str, Interval]] = field(default_factory=set)
     _skipped: dict[str, dict[ModelName, Skipped]] = field(default_factory=dict)
 
-    def project(self, group: Sequence[OutboxRecord], *, is_own: bool) -> Iterator[Projected]:
+    def project(
+        self, group: Sequence[OutboxRecord], *, is_own: bool, after: str | None = None
+    ) -> Iterator[Projected]:
         """Yield the events of a group of records, see `projection_groups`.
 
         Args:
             is_own: Whether a run of this Dagster instance wrote the records. Such a run shows its
                 failure itself, and a fill that was started from a partition's page has no plan
                 page.
+            after: Last finished part of a publication's events, after which to continue.
         """
         record = group[0]
         subject = record.subject
         plan = self.plan(subject["plan"]) if subject.get("plan") else None
         if record.kind == "published":
-            yield from self._published(subject["environment"], subject["version"], plan, is_own)
+            known = self.context.store.versions.at(subject["environment"], subject["version"])
+            if known is not None:
+                yield from self._published(known, plan, is_own, after)
         elif record.kind == "audit":
             environment = self.context.store.versions.at(subject["environment"], subject["version"])
             if environment is not None:
@@ -238,42 +244,57 @@ class Projector:
                     events += missing_fill_events(context, fill, list(own))
             yield from FilledPartitions.in_batches(events)
 
-    def _all_fills(
-        self, plan: Plan, entries: Mapping[ModelName, Entry] = MappingProxyType({})
-    ) -> Iterator[Projected]:
+    def _all_fills(self, plan: Plan) -> Iterator[Projected]:
         """Yield the events of a plan's fills that are not written yet, parents first."""
-        planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
-        real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
-        for table_id in dict.fromkeys(real.get(name, table) for name, table in planned.items()):
+        for table_id in self._filled_tables(plan):
             yield from self._fills(plan, table_id)
 
+    def _filled_tables(
+        self, plan: Plan, entries: Mapping[ModelName, Entry] = MappingProxyType({})
+    ) -> list[str]:
+        planned = {model.name: model.table.id for model in plan.builds if model.table is not None}
+        real = {name: entry.table_id for name, entry in entries.items() if entry.table_id}
+        return list(dict.fromkeys(real.get(name, table) for name, table in planned.items()))
+
     def _published(
-        self, name: str, number: int, plan: Plan | None, is_own: bool
+        self, environment: Environment, plan: Plan | None, is_own: bool, after: str | None
     ) -> Iterator[Projected]:
-        context, store = self.context, self.context.store
-        environment = store.versions.at(name, number)
-        if environment is None:
-            return
+        store, name = self.context.store, environment.name
         if not store.environments.exists(name):
             return
-        if not environment.entries and store.versions.is_end(name, number):
+        if not environment.entries and store.versions.is_end(name, environment.version):
             return
+        parts = list(self._publication(environment, plan, is_own))
+        places = {key: place for place, (key, _) in enumerate(parts, 1)}
+        for key, events in parts[places.get(after or "", 0) :]:
+            yield from events
+            yield FinishedPart(key)
+
+    def _publication(
+        self, environment: Environment, plan: Plan | None, is_own: bool
+    ) -> Iterator[tuple[str, Iterator[Projected]]]:
+        """Yield the events of a publication in named parts, which are read one after the other."""
+        context = self.context
         compared = None
-        if plan is None and (tables := taken_back(store, environment)):
+        if plan is None and (tables := taken_back(context.store, environment)):
             compared = Comparison(context.read_again())
-            yield from compared.tables(tables)
+            yield "tables", compared.tables(tables)
         built: set[ModelName] = set()
         if plan is not None:
-            yield from self._all_fills(plan, environment.entries)
+            for table_id in self._filled_tables(plan, environment.entries):
+                yield table_id, self._fills(plan, table_id)
             built = {model.name for model in plan.builds}
-        yield from published_events(context, environment, built, self.preview)
+        yield from publication_parts(context, environment, built, self.preview)
         if compared is not None:  # wiping an asset also wiped its checks
-            yield from compared.checks()
+            yield "checks", compared.checks()
         if plan is not None and (not is_own or self._is_shown(plan)):
-            if self.live_since is None:
-                yield from self._page(plan)
-            yield published_page(context, plan, environment)
-            yield applied_event(context, plan, environment, self._skipped.get(plan.id, {}))
+            yield "plan", self._published_pages(plan, environment)
+
+    def _published_pages(self, plan: Plan, environment: Environment) -> Iterator[Projected]:
+        if self.live_since is None:
+            yield from self._page(plan)
+        yield published_page(self.context, plan, environment)
+        yield applied_event(self.context, plan, environment, self._skipped.get(plan.id, {}))
 
     def _failed(self, plan: Plan, is_own: bool) -> Iterator[Projected]:
         context = self.context

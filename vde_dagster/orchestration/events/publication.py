@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -30,24 +31,44 @@ Preview = Callable[[Snapshot], Mapping[str, Any]]
 """Builds metadata with sample rows of a view."""
 
 
-def published_events(
+CHECKED = 200
+"""Number of models whose checks are one part of a publication's events."""
+
+
+def publication_parts(
     context: ProjectionContext,
     environment: Environment,
     built: Set[ModelName],
     preview: Preview | None = None,
-) -> Iterator[Projected]:
-    """Yield the events of a publication, except fills of the models that were built."""
+) -> Iterator[tuple[str, Iterator[Projected]]]:
+    """Yield the events of a publication in named parts, except fills of the built models."""
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
     for name, (snapshot, table) in combination.served.items():
-        if name in built or not {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
-            continue
-        if _decides(context, environment, snapshot, table):
-            yield from confirmed_events(context, snapshot, combination, tags, preview)
+        if name not in built and {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
+            decides = partial(_decides, context, environment, snapshot, table)
+            confirmed = confirmed_events(context, snapshot, combination, tags, preview)
+            yield str(name), _events_if(decides, confirmed)
+    yield "environment", _environment_events(context, environment)
+    names = list(combination.served)
+    for start in range(0, len(names), CHECKED):
+        only = names[start : start + CHECKED]
+        yield f"checks {start}", AuditEvents(context).published(environment, only)
+
+
+def _events_if(
+    decides: Callable[[], bool], events: Iterator[FilledPartitions]
+) -> Iterator[Projected]:
+    if decides():
+        yield from events
+
+
+def _environment_events(
+    context: ProjectionContext, environment: Environment
+) -> Iterator[Projected]:
     yield NewPartition(context.names.environments, environment.name)
     yield environment_event(context, environment)
-    yield from AuditEvents(context).published(environment)
 
 
 def publication_tags(environment: Environment) -> dict[str, str]:

@@ -95,9 +95,18 @@ class FailedWork:
     partitions: Mapping[dg.AssetKey, Sequence[str]]
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedPart:
+    """End of a part of a large record's events; a later call can continue after it."""
+
+    key: str
+
+
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-Projected = AssetEvent | FilledPartitions | NewPartition | ForgottenAsset | FailedWork
+Projected = (
+    AssetEvent | FilledPartitions | NewPartition | ForgottenAsset | FailedWork | FinishedPart
+)
 """Dagster's form of an outbox record."""
 _LATEST = 50
 """Number of an asset's latest events to search for an event before writing it."""
@@ -123,6 +132,8 @@ class Reporter:
 
     def report(self, projected: Projected) -> bool:
         """Write missing events; return whether any was written."""
+        if isinstance(projected, FinishedPart):
+            return False
         if isinstance(projected, NewPartition):
             self.add(projected.definition, [projected.key])
             return False

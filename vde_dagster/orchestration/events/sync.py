@@ -33,7 +33,11 @@ from vde_dagster.orchestration.events.provenance import (
     data_version,
     input_tags,
 )
-from vde_dagster.orchestration.events.publication import confirmed_events, environment_event
+from vde_dagster.orchestration.events.publication import (
+    CHECKED,
+    confirmed_events,
+    environment_event,
+)
 from vde_dagster.orchestration.events.records import (
     FilledPartitions,
     ForgottenAsset,
@@ -228,10 +232,6 @@ def sync(
     progress = recording_text(recording.left, recording.total)
     compared = steps[done - 1].key if done else ""
     return SyncReport(**reporter.written, complete=complete, progress=progress, compared=compared)
-
-
-CHECKED = 200
-"""Number of models whose checks are compared in one step."""
 
 
 @dataclass(frozen=True, slots=True)
