@@ -210,7 +210,7 @@ def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return plain_table(heads, cells) + (f"\n\nFurther columns: {left}" if left else "")
 
 
-MAX_WIDTH = 80
+MAX_WIDTH = 88
 """Maximum width of a table in Dagster's metadata, in characters: about 600 pixels."""
 _MARGIN = 3
 """Width of a column's margins, in characters."""

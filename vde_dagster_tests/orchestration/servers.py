@@ -216,9 +216,10 @@ class Dagster:
         """Fill a partition of an asset, as its page does, and return the run."""
         return self._launch("__ASSET_JOB", partition, [{"path": asset.split("/")}])
 
-    def backfill(self, asset: str, keys: list[str]) -> str:
-        """Launch a backfill of partitions of an asset, as its page does, and return its id."""
-        chosen = {"assetKey": {"path": asset.split("/")}, "partitions": {"keys": keys}}
+    def backfill(self, asset: str, first: str, last: str) -> str:
+        """Launch a backfill of a range of an asset, as its page does, and return its id."""
+        ranges = [{"start": first, "end": last}]
+        chosen = {"assetKey": {"path": asset.split("/")}, "partitions": {"ranges": ranges}}
         found = self.ask(BACKFILL, parameters={"partitionsByAssets": [chosen]})
         return str(found["launchPartitionBackfill"]["backfillId"])
 

@@ -120,7 +120,7 @@ def test_a_backfill_ends_although_a_daemon_is_killed_and_the_webserver_restarts(
     assert dagster.programs is not None
     before = place.fills()
     keys = sorted(place.events())
-    dagster.backfill("db/days", keys)
+    dagster.backfill("db/days", keys[0], keys[-1])
     wait_for(lambda: place.fills() != before, "the first fill of the backfill")
     dagster.programs.kill("daemon")
     dagster.programs.kill("webserver")

@@ -160,10 +160,10 @@ def _read_entries(
     )
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
-    for *columns, valid_from in conn.execute(query):
-        entry = _entry(*columns)
+    for row in conn.execute(query):
+        entry = _entry(*row[:-1])
         found[entry.name] = entry
-        since[entry.name] = valid_from
+        since[entry.name] = row[-1]
     return found, since
 
 
