@@ -37,7 +37,7 @@ from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 OUTSIDE, INSIDE = 15.0, 30.0
-STORAGES = {
+STORAGES: dict[str, dict[str, Any]] = {
     "batched": {
         "storage": {
             "custom": {

@@ -153,9 +153,9 @@ class Place:
             nodes = job.get_definition().asset_layer
             partitions = nodes.get(asset).partitions_def
             assert partitions is not None
-            key = partitions.get_last_partition_key()
+            last = partitions.get_last_partition_key()
             job = job.get_subset(asset_selection={asset})
-            tags = {"dagster/partition": str(key)}
+            tags = {"dagster/partition": str(last)}
             options = {"tags": tags, "asset_selection": frozenset({asset})}
         created = self.instance.create_run_for_job(
             job.get_definition(), job_code_origin=job.get_python_origin(), **options

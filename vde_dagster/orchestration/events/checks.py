@@ -93,7 +93,7 @@ class AuditEvents:
             only: Models whose audits are yielded.
         """
         moved = self.context.store.versions.changed(environment.name, environment.version)
-        for audited in self._shown(environment, only=set(only)):
+        for audited in self._audited_models(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
                 yield from self._version_events(audited)
 
@@ -105,7 +105,7 @@ class AuditEvents:
         Args:
             only: Models to compare; all by default.
         """
-        for audited in filter(self._decides, self._shown(environment, only=only)):
+        for audited in filter(self._decides, self._audited_models(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
                 if event is not None and not self._is_recorded(event):
@@ -124,7 +124,9 @@ class AuditEvents:
         else:
             found = (one for one in store.environments.all() if name in one.entries)
             published = sorted(found, key=lambda one: one.published_at)[-1:]
-        for audited in (one for environment in published for one in self._shown(environment)):
+        for audited in (
+            one for environment in published for one in self._audited_models(environment)
+        ):
             if audited.snapshot.name == name:
                 events = (self._evaluation(audited, one) for one in audited.snapshot.model.audits)
                 yield from (event for event in events if event is not None)
@@ -135,7 +137,7 @@ class AuditEvents:
 
     def audited_alone(self, run_id: str, environment: Environment) -> Events:
         """Yield the results of audits of an environment that ran without a plan."""
-        for audited in self._shown(environment, run_id):
+        for audited in self._audited_models(environment, run_id):
             if audited.records:
                 yield from self._version_events(audited, only_new=True)
 
@@ -154,7 +156,7 @@ class AuditEvents:
                 keys = self._keys(audited, failed)[-MOST_REJECTED:]
                 yield self.context.catalog.key(model.name), keys
 
-    def _shown(
+    def _audited_models(
         self,
         environment: Environment,
         run_id: str | None = None,

@@ -111,9 +111,9 @@ class Projector:
         subject = record.subject
         plan = self.plan(subject["plan"]) if subject.get("plan") else None
         if record.kind == "published":
-            known = self.context.store.versions.at(subject["environment"], subject["version"])
-            if known is not None:
-                yield from self._published(known, plan, is_own, after)
+            version = self.context.store.versions.at(subject["environment"], subject["version"])
+            if version is not None:
+                yield from self._published(version, plan, is_own, after)
         elif record.kind == "audit":
             environment = self.context.store.versions.at(subject["environment"], subject["version"])
             if environment is not None:
