@@ -18,8 +18,10 @@ SLOW = frozenset({"dagster", "proof", "server", "spark"})
 """Markers of tests without limits."""
 PROCESSES = 10
 DATABASES = 100
-"""How many processes a fast test may start, and how many SQLite databases it may open."""
+"""How many processes a fast test may start, and how many files of SQLite it may open."""
 _FILES = 10
+_PRIVATE = frozenset({"", ":memory:"})
+"""Names of databases that one connection has for itself, and that cost little."""
 _STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
 
 
@@ -31,10 +33,10 @@ class SuiteBudget:
         self.begun = self.opened = 0
         sys.addaudithook(self._count)
 
-    def _count(self, event: str, _arguments: tuple[object, ...]) -> None:
+    def _count(self, event: str, arguments: tuple[object, ...]) -> None:
         if event in _STARTS:
             self.begun += 1
-        elif event == "sqlite3.connect":
+        elif event == "sqlite3.connect" and arguments[0] not in _PRIVATE:
             self.opened += 1
 
     @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -19,11 +20,14 @@ def test_a_fast_test_beyond_a_limit_fails_with_both_counts(processes: int, datab
     assert f"opened {databases} databases (limit {DATABASES})" in str(failed.value)
 
 
-def test_processes_and_databases_are_counted(request: pytest.FixtureRequest) -> None:
+def test_processes_and_files_of_databases_are_counted(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     budget = request.config.pluginmanager.get_plugin("vde-budget")
     assert isinstance(budget, SuiteBudget)
     before = budget.begun, budget.opened
-    sqlite3.connect(":memory:").close()
+    for name in (":memory:", "", str(tmp_path / "a.db")):
+        sqlite3.connect(name).close()
     child = os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {})
     os.waitpid(child, 0)
     assert (budget.begun, budget.opened) == (before[0] + 1, before[1] + 1)
