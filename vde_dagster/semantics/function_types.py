@@ -125,6 +125,23 @@ def are_not_comparable(kinds: Iterable[exp.DataType | None]) -> bool:
     return len(others) > 1 or _MAP in found or (_TEXT in found and not others <= _COMPARED)
 
 
+_NOT_CAST = {
+    **dict.fromkeys("ysile", "ban@%&"),
+    **dict.fromkeys("fd", "banuq@%&"),
+    **dict.fromkeys("an", "ysilfdebouq@%&"),
+    "z": "bouq@%&",
+    "o": "baznuq@%&",
+    "b": "ysilfdeoaznuq@%&",
+}
+"""Letters of the types whose values Spark does not cast in ANSI mode, by the target's letter."""
+
+
+def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
+    """Return whether Spark refuses to cast values of a type to another one in ANSI mode."""
+    letter, to = letter_of_type(kind), letter_of_type(target)
+    return letter is not None and letter in _NOT_CAST.get(to or "", "")
+
+
 def has_no_text(kind: exp.DataType | None) -> bool:
     """Return whether Spark refuses to take values of a type as text, as LIKE does."""
     return not _families((kind,)).isdisjoint("@%&")

@@ -23,6 +23,7 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.binding.stars import expand
+from vde_dagster.semantics.function_types import is_refused_cast
 from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.types import (
     OF_ONE_TYPE,
@@ -178,6 +179,8 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
         assert target is not None
+        if is_refused_cast(infer(e.expressions[0]), target):
+            return binder.give_up("a cast between types that Spark does not convert", *arguments)
         return cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:
         condition = binder.boolean(arguments[0], e.expressions[0])

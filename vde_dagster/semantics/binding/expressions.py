@@ -27,7 +27,7 @@ from vde_dagster.semantics.binding.calls import (
     with_digits,
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.semantics.function_types import has_no_text, have_no_common_type
+from vde_dagster.semantics.function_types import has_no_text, have_no_common_type, is_refused_cast
 from vde_dagster.semantics.types import infer, refuses_arguments, refuses_operands
 from vde_dagster.sql.reading import is_star, name_of_call
 
@@ -118,6 +118,8 @@ def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
     this = binder.bind(e.this, scope)
     if others:
         return binder.give_up(f"CAST with {', '.join(others)}", this)
+    if is_refused_cast(infer(e.this), e.args["to"]):
+        return binder.give_up("a cast between types that Spark does not convert", this)
     return cast(binder.terms, this, e.args["to"], safe=safe)
 
 
