@@ -313,7 +313,8 @@ def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
     value = value.unnest()
     if isinstance(value, exp.Column):
         return any(_is_instant(one, dialect, seen) for one in find_definitions(value))
-    if isinstance(value, exp.Alias | exp.Window | exp.Min | exp.Max):
+    moved = exp.Add | exp.Sub | exp.DateAdd | exp.DateSub
+    if isinstance(value, exp.Alias | exp.Window | exp.Min | exp.Max | moved):
         return _is_instant(value.this, dialect, seen)
     if isinstance(value, exp.Coalesce):
         given = (value.this, *value.expressions)
