@@ -16,7 +16,7 @@ import pytest
 
 SLOW = frozenset({"dagster", "proof", "server", "spark"})
 """Markers of tests without limits."""
-PROCESSES = 10
+PROCESSES = 15
 DATABASES = 100
 """How many processes a fast test may start, and how many files of SQLite it may open."""
 _FILES = 10
