@@ -121,7 +121,7 @@ def test_names_of_cursors_are_plain(shop: Shop, name: str) -> None:
 
 def test_changes_that_were_not_all_read_are_not_acknowledged(shop: Shop) -> None:
     found = shop.workspace.changes.read("prod", "raw.orders", since=1)
-    with pytest.raises(UsageError, match="not read with a cursor"):
+    with pytest.raises(UsageError, match="read without a cursor"):
         shop.workspace.changes.acknowledge(found)
 
 
