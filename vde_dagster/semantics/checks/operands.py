@@ -116,6 +116,8 @@ WORDS: dict[object, str] = {
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), "union"),
     "concat": "concat",
     **{name: name for name in ("concat_ws", "coalesce", "listagg", "if", "to_json")},
+    **{name: name for name in ("array", "greatest", "least")},
+    exp.Values: "values",
     exp.Case: "case",
     "array_join": "array_to_string",
     "round": "round",

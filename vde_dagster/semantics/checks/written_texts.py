@@ -24,7 +24,7 @@ from vde_dagster.semantics.checks.operands import (
     untyped_finding,
 )
 from vde_dagster.semantics.errors import Finding
-from vde_dagster.semantics.types import infer, list_arguments
+from vde_dagster.semantics.types import MOST_DIGITS, infer, list_arguments
 from vde_dagster.sql.definitions import Definition, Stored, find_definitions, find_outputs
 
 _D = exp.DType
@@ -331,18 +331,78 @@ class _Values:
 
 def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
     """Find a choice between texts and numbers, which Spark reads as numbers."""
+    values = _chosen_values(e)
+    if origin.dialect == "duckdb":
+        return _narrowed(e, origin, values)
     if origin.dialect not in _TEXT_FIRST and origin.dialect in DIALECTS:
         return None
-    values = e.expressions[1:] if called(e) == "if" else e.expressions
-    if isinstance(e, exp.Case):
-        default = e.args.get("default")
-        values = [branch.args["true"] for branch in e.args["ifs"]]
-        values += [default] if default is not None else []
     kinds = {kind_of_value(one) for one in values if not isinstance(one.unnest(), exp.Null)}
     if "text" not in kinds or not kinds & _NUMBERS:
         return None
     what = "a choice between a text and a number is a text"
     return certain_finding(e, origin, what, "cast the number: CAST(… AS CHAR)")
+
+
+def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
+    if isinstance(e, exp.Case):
+        default = e.args.get("default")
+        values = [branch.args["true"] for branch in e.args["ifs"]]
+        return [*values, *([default] if default is not None else [])]
+    return e.expressions[1:] if called(e) == "if" else e.expressions
+
+
+def of_one_type(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the elements of a list, GREATEST and LEAST."""
+    return _narrowed(e, origin, e.expressions)
+
+
+def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the columns of VALUES."""
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in e.expressions]
+    found = (_narrowed(e, origin, column) for column in zip(*rows, strict=False))
+    return next((one for one in found if one is not None), None)
+
+
+def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
+    """Find decimals of which a common type of DuckDB cuts digits after the point.
+
+    Its common type keeps the digits before the point if both do not fit into 38.
+    """
+    if origin.dialect != "duckdb":
+        return None
+    sizes = [size for value in values if (size := _size_in_duckdb(value)) is not None]
+    before, after = (max((size[place] for size in sizes), default=0) for place in (0, 1))
+    if before + after <= MOST_DIGITS:
+        return None
+    what = f"a common type of {before} digits before the point and {after} after it cuts some of"
+    hint = "cast the values to one type: CAST(… AS DECIMAL(p, s))"
+    return certain_finding(e, origin, f"{what} the latter", hint)
+
+
+def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:
+    """Return the digits before and after the point of an exact number's type in DuckDB."""
+    scale = _scale(value)
+    if scale is None:
+        return None
+    if scale and _has_sum(value, set()):
+        return MOST_DIGITS - scale, scale  # Its sum of decimals has 38 digits.
+    kind = infer(value)
+    if kind is None or kind.this != _D.DECIMAL:
+        return 19, 0
+    return int(kind.expressions[0].name) - scale if kind.expressions else 10, scale
+
+
+def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
+    """Return whether a value is made of a sum, in itself or behind the names of columns."""
+    for part in e.walk():
+        if called(part) == "sum":
+            return True
+        if isinstance(part, exp.Column) and id(part) not in seen:
+            seen.add(id(part))
+            behind = (one for one in find_definitions(part) or () if isinstance(one, exp.Expr))
+            if any(_has_sum(one, seen) for one in behind):
+                return True
+    return False
 
 
 _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
@@ -354,6 +414,9 @@ def united(e: exp.Expr, origin: Origin) -> Finding | None:
         return None
     left, right = _columns(e.this), _columns(e.expression)
     for one, two in zip(left, right, strict=False):
+        narrowed = _narrowed(e, origin, (*one, *two))
+        if narrowed is not None:
+            return narrowed
         kinds = {kind_of_value(value) for value in (*one, *two)}
         if "text" in kinds and kinds & _NUMBERS:
             what = "a column of texts and of other values is a text"
