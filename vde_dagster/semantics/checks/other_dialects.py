@@ -28,11 +28,11 @@ from vde_dagster.semantics.checks.operands import (
 )
 from vde_dagster.semantics.checks.written_texts import (
     CONSTANTS,
+    check_common_type,
     chosen,
     joined,
     joined_elements,
     joined_rows,
-    of_one_type,
     rows_of_values,
     united,
     written,
@@ -383,7 +383,7 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     "listagg": joined_rows,
     "array_join": joined_elements,
     **dict.fromkeys((exp.Case, "coalesce", "if"), chosen),
-    **dict.fromkeys(("array", "greatest", "least"), of_one_type),
+    **dict.fromkeys(("array", "greatest", "least"), check_common_type),
     exp.Values: rows_of_values,
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), united),
     "to_json": _json,

@@ -351,7 +351,7 @@ def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
     return e.expressions[1:] if called(e) == "if" else e.expressions
 
 
-def of_one_type(e: exp.Expr, origin: Origin) -> Finding | None:
+def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
     """Check the elements of a list, GREATEST and LEAST."""
     return _narrowed(e, origin, e.expressions)
 
@@ -364,7 +364,7 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
-    """Find decimals of which a common type of DuckDB cuts digits after the point.
+    """Find decimals whose digits after the point are cut by their common type in DuckDB.
 
     Its common type keeps the digits before the point if both do not fit into 38.
     """
@@ -393,7 +393,7 @@ def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:
 
 
 def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
-    """Return whether a value is made of a sum, in itself or behind the names of columns."""
+    """Return whether a value contains a sum, itself or in a column that it names."""
     for part in e.walk():
         if called(part) == "sum":
             return True
