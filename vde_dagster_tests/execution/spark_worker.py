@@ -1,9 +1,9 @@
 """A process that plans and applies on real Spark: `python -m … ROOT [kill_jvm]`.
 
 `VDE_TEST_EFFECTS` says where it is killed. With `kill_jvm` it kills Spark's JVM instead when the
-second model begins, and ends with 3 when the apply failed as it should. Its clock is five minutes
-slow, so that its leases have ended for whoever comes next with the right time; Iceberg refuses
-metadata from the future, so the successor's clock must not be the fast one.
+second model begins, and ends with 3 if that model's fill failed. Its clock is five minutes slow, so
+that its leases have ended for whoever comes next with the right time; Iceberg refuses metadata from
+the future, so the successor's clock must not be the fast one.
 """
 
 from __future__ import annotations

@@ -104,6 +104,8 @@ def test_python_is_killed_and_another_process_finishes(
 def test_the_jvm_is_killed_and_another_process_finishes(
     folder: ProjectFolder, spark_engine: SparkEngine
 ) -> None:
-    assert worker(folder, "kill_jvm") == 3
-    assert views(folder) == []
+    code = worker(folder, "kill_jvm")
+    # An engine that finds its JVM gone before a fill begins starts another one, and goes on.
+    assert code in (0, 3)
+    assert views(folder) == ([] if code else ["customers", "orders"])
     finish(folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
@@ -96,11 +97,15 @@ class Process:
             return self._publish(job, tables, views, lease)
 
     def _made_by(self, job: Job) -> Environment:
-        for version in self.store.versions.history(job.environment):
+        kept = self.store.versions.history(job.environment)
+        for version in kept:
             if version.plan_id == job.id:
                 made = self.store.versions.at(job.environment, version.version)
                 assert made is not None
                 return made
+        if all(version.version > job.base_version + 1 for version in kept):
+            # The environment was dropped since, or the janitor keeps later versions alone.
+            raise UsageError(f"the version that {job.id} made is no longer kept")
         raise AssertionError(f"{job.id} is applied, and no version says so")
 
     def _fill(self, job: Job, model: str, version: str) -> PhysicalTable:
