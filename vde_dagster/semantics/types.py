@@ -177,6 +177,11 @@ def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
         literal = e.this if isinstance(e, exp.Neg) else e
         number = str(literal.this).rstrip("LlSs") if isinstance(literal, exp.Literal) else ""
         return len(str(int(number))) if shown and number.isdigit() else _ROOM[kind.this], 0
+    return decimal_digits(kind)
+
+
+def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
+    """Return the digits before and after the point of a DECIMAL type."""
     given = [int(part.name) for part in kind.expressions]
     precision, scale = (*given, *(10, 0)[len(given) :])
     return precision - scale, scale
@@ -200,10 +205,11 @@ def _cast(e: exp.Cast) -> Type:
     return None if kind.expressions and inside else kind
 
 
-def _case(e: exp.Case) -> Type:
-    values = [branch.args["true"] for branch in e.args["ifs"]]
+def case_branches(e: exp.Case) -> list[exp.Expr]:
+    """Return the values that a CASE chooses from, with that of ELSE."""
     default = e.args.get("default")
-    return common_type([*values, *([default] if default is not None else [])])
+    values = [branch.args["true"] for branch in e.args["ifs"]]
+    return [*values, *([default] if default is not None else [])]
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
@@ -442,7 +448,7 @@ _RULES: dict[type, Callable[..., Type]] = {
     **dict.fromkeys((exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup), _inner),
     **dict.fromkeys(_SIGNS, _operation),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
-    exp.Case: _case,
+    exp.Case: lambda e: common_type(case_branches(e)),
     exp.Anonymous: _call,
     exp.CurrentDate: lambda e: data_type("DATE"),
     exp.CurrentTimestamp: lambda e: data_type("TIMESTAMP"),

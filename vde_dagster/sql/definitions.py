@@ -34,13 +34,11 @@ def find_cte(table: exp.Expr | None) -> exp.CTE | None:
     """Return the common table expression that a table name refers to, or None."""
     if not isinstance(table, exp.Table) or table.db:
         return None
-    above: exp.Expr | None = table
-    while above is not None:
+    for above in (table, *_around(table)):
         clause = above.args.get("with_")
         for one in clause.expressions if clause is not None else ():
             if one.alias.lower() == table.name.lower():
                 return one if isinstance(one, exp.CTE) else None
-        above = above.parent
     return None
 
 
@@ -102,14 +100,13 @@ def _around(node: exp.Expr) -> Iterator[exp.Expr]:
         above = above.parent
 
 
-def _width(values: exp.Values) -> int:
-    row = values.expressions[0] if values.expressions else None
-    return len(row.expressions) if isinstance(row, exp.Tuple) else 1
+def read_rows(values: exp.Expr) -> list[list[exp.Expr]]:
+    """Return the rows of VALUES; a row of one column may have no parentheses."""
+    return [row.expressions if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
 
 
 def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
-    for row in values.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+    for cells in read_rows(values):
         yield cells[place] if place < len(cells) else None
 
 
@@ -141,7 +138,8 @@ def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
             elif one.alias_or_name.lower() == name:
                 yield one.unalias()
     elif isinstance(query, exp.Values):
-        names = _alias_columns(query) or [f"col{place + 1}" for place in range(_width(query))]
+        width = len(next(iter(read_rows(query)), [None]))
+        names = _alias_columns(query) or [f"col{place + 1}" for place in range(width)]
         if name in names:
             yield from _cells(query, names.index(name))
     else:

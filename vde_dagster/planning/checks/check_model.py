@@ -499,6 +499,7 @@ def _counted(text: str) -> set[str]:
 def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
     from sqlglot import exp
 
+    from vde_dagster.semantics.types import case_branches
     from vde_dagster.sql.reading import name_of_call
 
     if isinstance(node, exp.Column):
@@ -508,8 +509,7 @@ def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
     inner = list(node.iter_expressions())
     if isinstance(node, exp.Case):
         # What is asked chooses a value, and is none.
-        inner = [one.args["true"] for one in node.args["ifs"]]
-        inner += [node.args["default"]] if node.args.get("default") else []
+        inner = case_branches(node)
     elif isinstance(node, exp.Anonymous):
         call = name_of_call(node)
         counted = counted or call in _COUNTING

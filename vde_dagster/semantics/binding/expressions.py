@@ -28,7 +28,7 @@ from vde_dagster.semantics.binding.calls import (
 )
 from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
 from vde_dagster.semantics.function_types import has_no_text, have_no_common_type, is_refused_cast
-from vde_dagster.semantics.types import infer, refuses_arguments, refuses_operands
+from vde_dagster.semantics.types import case_branches, infer, refuses_arguments, refuses_operands
 from vde_dagster.sql.reading import is_star, name_of_call
 
 
@@ -94,9 +94,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
-    values = [branch.args["true"] for branch in e.args["ifs"]]
-    values += [default] if default is not None else []
-    return binder.common(choice(binder.terms, parts, other), values)
+    return binder.common(choice(binder.terms, parts, other), case_branches(e))
 
 
 def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:

@@ -12,7 +12,7 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
 from vde_dagster.semantics.binding.calls import COMPARISONS, DIVISIONS
 from vde_dagster.semantics.errors import Finding, finding
-from vde_dagster.semantics.types import infer, type_class
+from vde_dagster.semantics.types import case_branches, infer, type_class
 
 CROSSED = "crossed by a comma"
 _APART = {
@@ -142,9 +142,7 @@ def _is_number(e: exp.Expr) -> bool:
 
 
 def _branches(e: exp.Case) -> Finding | None:
-    values = [branch.args["true"] for branch in e.args["ifs"]]
-    default = e.args.get("default")
-    return _mixed(e, "the branches of CASE", [*values, *([default] if default is not None else [])])
+    return _mixed(e, "the branches of CASE", case_branches(e))
 
 
 def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:

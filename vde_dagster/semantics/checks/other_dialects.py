@@ -38,7 +38,7 @@ from vde_dagster.semantics.checks.written_texts import (
     written,
 )
 from vde_dagster.semantics.errors import Finding
-from vde_dagster.semantics.types import infer
+from vde_dagster.semantics.types import decimal_digits, infer
 from vde_dagster.sql.other_dialects import SPARKS
 from vde_dagster.sql.other_dialects.dates import DAYS_BETWEEN
 from vde_dagster.sql.other_dialects.numbers import CUTTING_CASTS
@@ -84,8 +84,7 @@ def _has_fraction(e: exp.Expr) -> bool:
     kind = infer(e.unnest())
     if kind is None or kind.this != exp.DType.DECIMAL:
         return kind is not None and KINDS.get(kind.this) == "float"
-    scale = kind.expressions[1].name if len(kind.expressions) > 1 else "0"
-    return scale != "0"
+    return decimal_digits(kind)[1] != 0
 
 
 _TO_FLOAT = "cast an operand: CAST(… AS DOUBLE PRECISION)"

@@ -24,8 +24,20 @@ from vde_dagster.semantics.checks.operands import (
     untyped_finding,
 )
 from vde_dagster.semantics.errors import Finding
-from vde_dagster.semantics.types import MOST_DIGITS, infer, list_arguments
-from vde_dagster.sql.definitions import Definition, Stored, find_definitions, find_outputs
+from vde_dagster.semantics.types import (
+    MOST_DIGITS,
+    case_branches,
+    decimal_digits,
+    infer,
+    list_arguments,
+)
+from vde_dagster.sql.definitions import (
+    Definition,
+    Stored,
+    find_definitions,
+    find_outputs,
+    read_rows,
+)
 
 _D = exp.DType
 _OTHER_TEXTS = {
@@ -230,7 +242,7 @@ def _scale(e: exp.Expr) -> int | None:
     kind = infer(e)
     if kind is None or kind.this != _D.DECIMAL:
         return 0 if kind_of_value(e) == "int" else None
-    return int(kind.expressions[1].name) if len(kind.expressions) > 1 else 0
+    return decimal_digits(kind)[1]
 
 
 def _common_scale(array: exp.Expr) -> int | None:
@@ -274,9 +286,7 @@ class _Values:
         if isinstance(e, exp.Column):
             return find_definitions(e)
         if isinstance(e, exp.Case):
-            default = e.args.get("default")
-            values = [branch.args["true"] for branch in e.args["ifs"]]
-            return [*values, *([default] if default is not None else [])]
+            return [*case_branches(e)]
         name, given = called(e), list_arguments(e) if isinstance(e, exp.Anonymous) else []
         if name in _CHOICES:
             return [*given]
@@ -345,9 +355,7 @@ def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
 
 def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
     if isinstance(e, exp.Case):
-        default = e.args.get("default")
-        values = [branch.args["true"] for branch in e.args["ifs"]]
-        return [*values, *([default] if default is not None else [])]
+        return case_branches(e)
     return e.expressions[1:] if called(e) == "if" else e.expressions
 
 
@@ -358,8 +366,7 @@ def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
 
 def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
     """Check the columns of VALUES."""
-    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in e.expressions]
-    found = (_narrowed(e, origin, column) for column in zip(*rows, strict=False))
+    found = (_narrowed(e, origin, column) for column in zip(*read_rows(e), strict=False))
     return next((one for one in found if one is not None), None)
 
 
@@ -387,9 +394,7 @@ def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:
     if scale and _has_sum(value, set()):
         return MOST_DIGITS - scale, scale  # Its sum of decimals has 38 digits.
     kind = infer(value)
-    if kind is None or kind.this != _D.DECIMAL:
-        return 19, 0
-    return int(kind.expressions[0].name) - scale if kind.expressions else 10, scale
+    return decimal_digits(kind) if kind is not None and kind.this == _D.DECIMAL else (19, 0)
 
 
 def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
