@@ -129,7 +129,7 @@ def _meaning(
     if own is not None:
         return own, _columns(model, own, {}), (), None
     if model.python is not None:
-        version, reads = _python_meaning(model, model.python, parents, functions)
+        version, reads = _python_meaning(model, model.python, parents, parent_versions, functions)
         return version, _columns(model, version, {}), reads, None
     assert model.query is not None
     from vde_dagster.semantics.analysis import analyze
@@ -296,14 +296,14 @@ def _python_meaning(
     model: Model,
     python: PythonSource,
     parents: Mapping[ModelName, Snapshot],
+    versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[SemanticVersion, tuple[Read, ...]]:
     """Return a Python model's version and reads: the results of its queries, or whole parents."""
     columns = [column.name for column in model.columns]
     text, why = _python_text(python), "a Python model"
-    read = _queries_read(model, python, parents, functions)
+    read = _queries_read(model, python, parents, versions, functions)
     if read is None:
-        versions = {str(name): snapshot.version for name, snapshot in parents.items()}
         version = opaque_version(text, versions, columns, why)
         reads = [
             Read(str(name), column.name, None, "python")
@@ -321,6 +321,7 @@ def _queries_read(
     model: Model,
     python: PythonSource,
     parents: Mapping[ModelName, Snapshot],
+    versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
     """Return the versions of the queries that a Python model runs, and the columns they read.
@@ -336,7 +337,6 @@ def _queries_read(
     from vde_dagster.semantics.session import read_session
 
     schema, session = column_types(parents), read_session(model.session, model.pre_statements)
-    versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     results, reads = dict[str, SemanticVersion](), dict[Read, None]()
     for number, query in enumerate(queries):
         try:

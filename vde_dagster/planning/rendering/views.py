@@ -166,20 +166,16 @@ def _with_kept_types(binding: Binding) -> Binding:
     Spark refuses a view whose query returns a wider type than the view declares. Optimizers remove
     a cast to the type that a column has.
     """
-    table = binding.table
-    if table is None or binding.pinned is not None or not _changes_in_place(binding.snapshot):
+    in_place = binding.snapshot.model.kind.changes_in_place
+    if binding.table is None or binding.pinned is not None or not in_place:
         return binding
-    types = {column.name: column.type for column in table.columns}
+    types = _types(binding)
     kept = {
         output: cast_to(type_, type_)
         for output, physical in binding.columns
-        if output not in binding.fields and (type_ := types[physical]) and may_widen(type_)
+        if output not in binding.fields and may_widen(type_ := types[physical])
     }
     return replace(binding, fields={**binding.fields, **kept}) if kept else binding
-
-
-def _changes_in_place(snapshot: Snapshot) -> bool:
-    return snapshot.model.kind.changes_in_place
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
@@ -198,7 +194,7 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
     """Return whether a query reads a table whose types may widen, itself or by other queries."""
     bindings = (resolver.resolve(p) for p in snapshot.model.depends_on if p in resolver.entries)
     return any(
-        _changes_in_place(one.snapshot)
+        one.snapshot.model.kind.changes_in_place
         if one.table is not None
         else one.external is None and _reads_in_place(one.snapshot, resolver)
         for one in bindings
