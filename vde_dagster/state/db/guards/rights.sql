@@ -18,10 +18,7 @@ END $$;
 CREATE OR REPLACE FUNCTION vde_guard() RETURNS trigger LANGUAGE plpgsql {own} AS $$
 BEGIN
   PERFORM vde_require(TG_ARGV[0]);
-  IF TG_OP = 'DELETE' THEN
-    RETURN OLD;
-  END IF;
-  RETURN NEW;
+  RETURN coalesce(NEW, OLD);
 END $$;
 
 CREATE OR REPLACE FUNCTION vde_shown_by_production(id text) RETURNS boolean
@@ -64,10 +61,7 @@ BEGIN
       END IF;
     END LOOP;
   END IF;
-  IF TG_OP = 'DELETE' THEN
-    RETURN OLD;
-  END IF;
-  RETURN NEW;
+  RETURN coalesce(NEW, OLD);
 END $$;
 
 -- The ledger: new tables are live and empty, and take no name that the catalog has.
@@ -147,10 +141,7 @@ BEGIN
       PERFORM vde_require('publish');
     END IF;
   END IF;
-  IF TG_OP = 'DELETE' THEN
-    RETURN OLD;
-  END IF;
-  RETURN NEW;
+  RETURN coalesce(NEW, OLD);
 END $$;
 
 CREATE OR REPLACE FUNCTION vde_guard_namespace() RETURNS trigger LANGUAGE plpgsql {own} AS $$
@@ -166,10 +157,7 @@ BEGIN
   ) THEN
     PERFORM vde_require('publish');
   END IF;
-  IF TG_OP = 'DELETE' THEN
-    RETURN OLD;
-  END IF;
-  RETURN NEW;
+  RETURN coalesce(NEW, OLD);
 END $$;
 
 -- A lease belongs to the login that took it, for as long as it lasts.
@@ -285,10 +273,7 @@ BEGIN
   IF TG_OP = 'UPDATE' OR environment IS NULL OR environment = '{production}' THEN
     PERFORM vde_require('publish');
   END IF;
-  IF TG_OP = 'DELETE' THEN
-    RETURN OLD;
-  END IF;
-  RETURN NEW;
+  RETURN coalesce(NEW, OLD);
 END $$;
 
 -- Output types of VIEW models are marked if a login without the right to publish wrote them.
