@@ -206,7 +206,7 @@ def _cast(e: exp.Cast) -> Type:
 
 
 def case_branches(e: exp.Case) -> list[exp.Expr]:
-    """Return the values that a CASE chooses from, with that of ELSE."""
+    """Return the values that a CASE chooses from, ELSE included."""
     default = e.args.get("default")
     values = [branch.args["true"] for branch in e.args["ifs"]]
     return [*values, *([default] if default is not None else [])]
