@@ -331,8 +331,9 @@ class EnvironmentContents:
             shown = self.snapshots.get(entry.snapshot_id) if entry is not None else None
             if entry is None or shown is None:
                 continue
-            types = self._types(one, entry)
-            for column in shown.columns:
+            new = [column for column in shown.columns if column.version not in found]
+            types = self._types(one, entry) if new else {}
+            for column in new:
                 if column.name.lower() in types:
                     found.setdefault(column.version, types[column.name.lower()])
         return found
