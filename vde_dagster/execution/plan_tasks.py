@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.planning.engine_tasks import AuditTask, FillTask
+from vde_dagster.planning.engine_tasks import AuditTask, ChangedKeys, FillTask
 from vde_dagster.planning.environments.resolver import (
     Binding,
     Columns,
@@ -80,7 +80,7 @@ class PlanTasks:
         anew: bool = False,
         commits: Mapping[ModelName, CommitRange] = NO_COMMITS,
         pinned: Mapping[str, PinnedTable] = NO_PINS,
-        changed: str | None = None,
+        changed: ChangedKeys | None = None,
     ) -> FillTask:
         """Create the task that fills a range of a table.
 

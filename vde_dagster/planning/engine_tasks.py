@@ -29,6 +29,19 @@ class AnalysedQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedKeys:
+    """The values of a key whose rows are computed again.
+
+    Args:
+        key: Output columns of the query.
+        query: Spark SQL of the values, as `k0`, `k1`, …
+    """
+
+    key: tuple[str, ...]
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class FillTask:
     """Fill one interval of one physical table (or all of it, for kinds without intervals).
 
@@ -50,8 +63,8 @@ class FillTask:
         base: The branch at whose head `branch` is made where it does not exist; None for the
             table's own.
         completes: Whether the plan fills no later interval of the table.
-        changed: Spark SQL of the keys, as `k0`, `k1`, …, whose rows may differ from the table's
-            rows, see `Meaning.changed_by`; None where any row may differ.
+        changed: The keys whose rows may differ from the table's rows, see `Meaning.refreshes`; None
+            where any row may differ.
     """
 
     plan_id: str
@@ -71,7 +84,7 @@ class FillTask:
     digest_ranges: tuple[Interval, ...] = ()
     base: str | None = None
     completes: bool = True
-    changed: str | None = None
+    changed: ChangedKeys | None = None
 
 
 def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:

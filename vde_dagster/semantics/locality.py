@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from vde_dagster.semantics._sqlglot import parse
+from vde_dagster.semantics._sqlglot import parse, type_text
 from vde_dagster.semantics.algebra.locality import locate
+from vde_dagster.semantics.algebra.nodes import Rel, Terms
+from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
@@ -37,20 +41,83 @@ def columns_of_key(
     >>> columns_of_key("SELECT o.id, name FROM o JOIN c ON o.c = c.id", schema, ["id"])
     {'o': (('id',),)}
     """
+    wanted = [name.lower() for name in key]
+
+    def located(rel: Rel, terms: Terms) -> dict[str, Columns]:
+        names = {output.name.lower() for output in rel.outputs}
+        if not wanted or not names.issuperset(wanted):
+            return {}
+        found = locate(rel, wanted, terms)
+        return {table: tuple(sorted(columns)) for table, columns in found.items() if columns}
+
+    return _bound(query, schema, located) or {}
+
+
+def find_key(query: str, schema: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the output columns that make a query local in the largest number of tables.
+
+    If several columns divide the query's rows, all of them do so together, more finely; of these,
+    the columns of a unique key are enough.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+
+    Returns:
+        The columns, in the query's order and in lower case; none if the query is not understood, or
+        local in no table by any column.
+
+    >>> schema = {"o": {"id": "INT", "c": "INT", "n": "INT"}, "c": {"id": "INT", "name": "STRING"}}
+    >>> find_key("SELECT c, n % 2 AS odd, sum(n) AS n FROM o GROUP BY c, n % 2", schema)
+    ('c',)
+    >>> find_key("SELECT o.id, c, name FROM o JOIN c ON o.c = c.id", schema)
+    ('c',)
+    >>> find_key("SELECT sum(n) AS n FROM o", schema)
+    ()
+    """
+
+    def best(rel: Rel, terms: Terms) -> tuple[str, ...]:
+        local: dict[str, frozenset[str]] = {}
+        for output in rel.outputs:
+            found = locate(rel, (output.name,), terms)
+            tables = frozenset(table for table, columns in found.items() if columns)
+            if tables and _COMPARABLE.fullmatch(type_text(output.type)):
+                local[output.name] = tables
+        if not local:
+            return ()
+        most = max(local.values(), key=len)
+        names = {output.node: output.name for output in reversed(rel.outputs)}
+        key = tuple(name for name, tables in local.items() if tables >= most)
+        for unique in group_keys(rel.group, terms):
+            named = {names.get(node) for node in unique}
+            if unique and named <= set(key):
+                return tuple(name for name in key if name in named)
+        return key
+
+    return _bound(query, schema, best) or ()
+
+
+_COMPARABLE = re.compile(
+    r"(TINYINT|SMALLINT|INT|BIGINT|DECIMAL\(.*\)|STRING|DATE|TIMESTAMP\w*|BOOLEAN|BINARY)"
+)
+"""Types whose values Spark distinguishes exactly as `<=>` does; floats and collations are not."""
+
+Found = TypeVar("Found")
+
+
+def _bound(
+    query: str, schema: Mapping[str, Mapping[str, str]], use: Callable[[Rel, Terms], Found]
+) -> Found | None:
+    """Bind a query and use its relation; None if the query is not understood."""
     tree = parse(query)
     binder = Binder(schema, {})
     binder.notes_every_equality = True
-    wanted = [name.lower() for name in key]
     try:
         rel = bind_query(binder, tree, None, NO_CTES)
-        names = {output.name.lower() for output in rel.outputs}
         unsure = binder.doubt is not None or bool(binder.mistakes)
-        if unsure or not wanted or not names.issuperset(wanted):
-            return {}
-        found = locate(rel, wanted, binder.terms)
+        return None if unsure else use(rel, binder.terms)
     except (Unsupported, SemanticError, RecursionError):
-        return {}
+        return None
     finally:
         binder.terms.forget()
         dismantle(tree)
-    return {table: tuple(sorted(columns)) for table, columns in found.items() if columns}

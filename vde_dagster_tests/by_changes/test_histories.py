@@ -40,6 +40,15 @@ QUERIES = {
         "SELECT customer_id, sum(amount) AS amount FROM m.base GROUP BY customer_id",
     ),
 }
+REFRESHED = {
+    "totals_full": QUERIES["totals"][1].replace("max(c.name)", "min(c.name)"),
+    "newest_full": QUERIES["newest"][1].replace("<= 2", "<= 3"),
+    "small": "SELECT id, amount + 1 AS more FROM m.base WHERE amount < 30",
+    "both": "SELECT id, customer_id AS other FROM raw.orders UNION ALL "
+    "SELECT id, length(name) AS other FROM raw.customers",
+    "all_of_it": "SELECT count(*) AS n, sum(amount) AS amount FROM raw.orders",
+}
+"""Queries of FULL models, which find their keys themselves; the last one has none."""
 VIEWS = {
     "m.big": "SELECT * FROM raw.orders WHERE amount > 10",
     "m.base": "SELECT id, customer_id, amount FROM raw.orders",
@@ -60,6 +69,10 @@ FILES = {
         + query
         for name, (key, query) in QUERIES.items()
     },
+    **{
+        f"models/{name}.sql": f"MODEL (name m.{name}, kind FULL (refresh changes)); " + query
+        for name, query in REFRESHED.items()
+    },
 }
 
 
@@ -73,11 +86,12 @@ class World(DailyRuns):
     def check(self) -> None:
         """Compare every model with its query over what there is now."""
         wanted = {}
-        for name, (_, query) in QUERIES.items():
+        queries = {**{name: query for name, (_, query) in QUERIES.items()}, **REFRESHED}
+        for name, query in queries.items():
             for view, rows in VIEWS.items():
                 query = query.replace(view, f"({rows})")
             wanted[name] = query.replace("raw.", "lakehouse.raw.")
-        assert self._rows({name: f"SELECT * FROM m.{name}" for name in QUERIES}) == self._rows(
+        assert self._rows({name: f"SELECT * FROM m.{name}" for name in queries}) == self._rows(
             wanted
         )
 
@@ -117,14 +131,17 @@ def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> No
     assert world.how("totals") == {Input.WHOLE}
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25), (7, 8, 1)")
     written = {"totals": 2, "newest": 2, "doubled": 1, "named": 4, "spent": 2, "base": 7}
+    written |= {"totals_full": 2, "newest_full": 2, "small": 2, "both": 2, "all_of_it": 1}
     assert world.run() == {f"m.{name}": rows for name, rows in written.items()}
     for name in ("totals", "newest", "doubled", "spent"):
         assert world.how(name) == {Input.BY_CHANGES}
-    assert world.how("named") == {Input.WHOLE}
+    for name in ("totals_full", "newest_full", "small", "both"):
+        assert world.how(name) == {Input.BY_CHANGES}
+    assert world.how("named") == world.how("all_of_it") == {Input.WHOLE}
     world.check()
     assert set(world.run().values()) == {None}
     world.sql("UPDATE lakehouse.raw.customers SET name = 'z' WHERE id = 2")
-    moved = {"m.totals": 1, "m.named": 2}
+    moved = {"m.totals": 1, "m.named": 2, "m.totals_full": 1, "m.both": 2}
     assert {name: rows for name, rows in world.run().items() if rows is not None} == moved
     assert world.how("named") == {Input.BY_CHANGES}
     world.check()
@@ -230,7 +247,7 @@ def test_after_random_histories_it_is_as_if_made_whole(world: World) -> None:
             chance.choice(ways)()
         world.run()
         world.check()
-        kinds |= world.how("totals")
+        kinds |= world.how("totals") & world.how("totals_full")
     assert Input.BY_CHANGES in kinds
 
 

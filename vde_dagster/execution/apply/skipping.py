@@ -25,6 +25,7 @@ from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
@@ -63,7 +64,7 @@ class Looked:
         commits: Commits to read of parents that are not read completely.
         anew: Whether these commits replace all rows read before.
         pinned: Snapshots to read of tables that must be read at this state.
-        changed: Spark SQL of the keys of changed rows, if only these are filled.
+        changed: The keys of changed rows, if only these are filled.
     """
 
     reads: tuple[TableRead, ...]
@@ -71,7 +72,7 @@ class Looked:
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     anew: bool = False
     pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
-    changed: str | None = None
+    changed: ChangedKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Skipping:
             for key, state in states.items()
         }
         looked = Looked(reads, inputs, commits, begins)
-        if anew or not meaning_of(filler.model.kind).changed_by(filler.model):
+        if anew or not meaning_of(filler.model.kind).refreshes(filler.model):
             return looked
         return self._by_changes(filler, table, looked)
 

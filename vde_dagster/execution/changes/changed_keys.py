@@ -20,6 +20,7 @@ from vde_dagster.planning.changes.query import (
     weigh_lineage,
     weigh_versions,
 )
+from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
@@ -67,8 +68,8 @@ def keys_changed(
     reads: Sequence[TableRead],
     seen: States,
     now: States,
-) -> str:
-    """Return Spark SQL for the keys whose rows may have changed since a table was filled.
+) -> ChangedKeys:
+    """Return the keys whose rows may have changed since a table was filled.
 
     Args:
         reads: Inputs of the definition.
@@ -91,8 +92,9 @@ def keys_changed(
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
     moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
     metadata = {read.key: tasks.handles.lakehouse.table_metadata(read.ref) for read in reads}
-    key = meaning_of(filler.model.kind).changed_by(filler.model)
-    located = _located(tasks.catalog, filler, query, key, reads, metadata)
+    key, located = _located(tasks.catalog, filler, query, reads, metadata)
+    if not key:
+        raise ComputesAllError("no column of its query divides the rows of a table that it reads")
     parts: list[str] = []
     for read in moved:
         was, is_, name = earlier[read.key], now[read.key], table_name(tasks, read)
@@ -111,7 +113,7 @@ def keys_changed(
         parts += _keys(*rows, columns)
     if not parts:
         raise ComputesAllError("none of its inputs has changed")
-    return spelled_apart(" UNION ".join(parts))
+    return ChangedKeys(key, spelled_apart(" UNION ".join(parts)))
 
 
 def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
@@ -157,16 +159,18 @@ def _located(
     catalog: str,
     filler: Snapshot,
     query: str,
-    key: Sequence[str],
     reads: Sequence[TableRead],
     metadata: Mapping[str, dict[str, Any]],
-) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    from vde_dagster.semantics.locality import columns_of_key
+) -> tuple[tuple[str, ...], Mapping[str, tuple[tuple[str, ...], ...]]]:
+    """Return the key, and for each table the columns that have its values."""
+    from vde_dagster.semantics.locality import columns_of_key, find_key
 
+    key = meaning_of(filler.model.kind).changed_by(filler.model)
     if filler.version.opaque is not None:
-        return {}
+        return key, {}
     schema = {_spelled(catalog, read): columns_of(metadata[read.key], None) for read in reads}
-    return columns_of_key(query, schema, key)
+    key = key or find_key(query, schema)
+    return key, columns_of_key(query, schema, key)
 
 
 def _spelled(catalog: str, read: TableRead) -> str:

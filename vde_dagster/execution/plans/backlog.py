@@ -63,7 +63,7 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
 
 def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
     snapshot = plan.snapshots.get(model.snapshot_id or "")
-    return snapshot is not None and bool(meaning_of(snapshot.model.kind).changed_by(snapshot.model))
+    return snapshot is not None and meaning_of(snapshot.model.kind).refreshes(snapshot.model)
 
 
 def _backlog(

@@ -267,7 +267,7 @@ class PlanBuilder:
             from vde_dagster.execution.apply.skipping import forecast_skips
 
             plan = forecast_skips(handles, plan, state)
-        if any(meaning_of(one.model.kind).changed_by(one.model) for one in snapshots.values()):
+        if any(meaning_of(one.model.kind).refreshes(one.model) for one in snapshots.values()):
             from vde_dagster.execution.plans.backlog import with_backlogs
 
             plan = with_backlogs(handles, plan, state)

@@ -72,7 +72,7 @@ def _continues(snapshot: Snapshot) -> bool:
     """Return whether a fill of a model begins where the fill before ended."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
-    return by_commits or bool(meaning.changed_by(snapshot.model))
+    return by_commits or meaning.refreshes(snapshot.model)
 
 
 def describe_holds(holds: Collection[Hold]) -> str:

@@ -72,6 +72,10 @@ class Meaning:
         """
         return ()
 
+    def refreshes(self, model: Model) -> bool:
+        """Return whether fills replace only rows of changed keys where these can be found."""
+        return bool(self.changed_by(model))
+
     def most_intervals(self, model: Model) -> int | None:
         """Return the maximum number of intervals per job, or None without a limit."""
         return model.kind.batch_size or (1 if model.reads_itself else None)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
-@meaning_for(Full)
 class WholeMeaning(Meaning):
     """A table whose blocking audits look at all of its rows, and so prove keys."""
 
@@ -25,6 +24,19 @@ class WholeMeaning(Meaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys, and the keys that a blocking audit checks."""
         return tuple(dict.fromkeys((*version.unique_keys, *audited_keys(model))))
+
+
+@meaning_for(Full)
+class FullMeaning(WholeMeaning):
+    """A query whose fills may compute only the rows of keys that changed."""
+
+    def refreshes(self, model: Model) -> bool:
+        """Return whether the header has `refresh changes`."""
+        return Full.from_model(model).refresh != "whole"
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return the way to refresh, which changes no rows."""
+        return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
 
 
 @meaning_for(View, Embedded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
@@ -61,6 +61,18 @@ class Property:
         return Property(name, lambda value: value.text(), schema, required, names_columns=True)
 
     @staticmethod
+    def word(name: str, words: Sequence[str], what: str, plural: str) -> Property:
+        """Return a property whose value is one of some words, in lower case."""
+
+        def read(value: Value) -> str:
+            word = value.text().lower()
+            if word not in words:
+                raise value.error(f"'{word}' is not a {what}", suggest(word, words, plural))
+            return word
+
+        return Property(name, read, {"type": "string", "enum": list(words)})
+
+    @staticmethod
     def columns(name: str, *, required: bool = False) -> Property:
         """Return a property whose value names one or more columns, a tuple of texts."""
         schema = {"type": ["string", "array"], "items": {"type": "string"}}
@@ -108,13 +120,7 @@ POLICIES = ("error", "warn", "allow", "ignore")
 
 
 def _policy(name: str) -> Property:
-    def read(value: Value) -> str:
-        policy = value.text().lower()
-        if policy not in POLICIES:
-            raise value.error(f"'{policy}' is not a policy", suggest(policy, POLICIES, "policies"))
-        return policy
-
-    return Property(name, read, {"type": "string", "enum": list(POLICIES)})
+    return Property.word(name, POLICIES, "policy", "policies")
 
 
 class Kind:

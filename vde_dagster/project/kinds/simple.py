@@ -5,16 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds.base import Kind
+from vde_dagster.project.kinds.base import Kind, Property
+
+REFRESHES = ("whole", "changes")
 
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
-    """Rebuilt as a whole, once per cron tick."""
+    """Rebuilt as a whole, once per cron tick.
 
+    Args:
+        refresh: `changes` computes only the rows of keys that changed, where the query shows them.
+    """
+
+    refresh: str = Kind.later("whole")
     name: Literal["FULL"] = "FULL"
 
-    summary = "whole, in one commit"
+    summary = "whole, in one commit; with `refresh changes`, the rows of keys that changed"
+    properties = (Property.word("refresh", REFRESHES, "way to refresh", "ways"),)
 
 
 @dataclass(frozen=True, slots=True)
