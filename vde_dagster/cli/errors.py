@@ -56,8 +56,8 @@ def report_call(message: str, *, as_json: bool) -> int:
 
 def report_cancelled(*, as_json: bool) -> int:
     """Print that the user canceled the work; return exit code 130."""
-    detail = {"message": "cancelled", "hint": "run the command again to continue"}
-    return _print_error(["cancelled"], detail, as_json, CANCELLED)
+    detail = {"message": "canceled", "hint": "run the command again to continue"}
+    return _print_error(["canceled"], detail, as_json, CANCELLED)
 
 
 _NOTHING: dict[str, Any] = {

@@ -342,7 +342,7 @@ def _identity(stat: os.stat_result) -> list[int]:
 
 
 MOST_BYTES = 2_000_000
-"""Far more than people write, but readable in seconds. Data files have no limit."""
+"""Maximum size of a text file: far more than people write, but readable in seconds."""
 
 
 def decoded(path: Path, content: bytes) -> str:

@@ -29,7 +29,7 @@ class Audit:
         dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
         translated: Arguments of a built-in audit in Spark SQL, translated from the dialect; empty
-            if the whole query had the dialect.
+            if the whole query was written in the dialect.
     """
 
     name: str
@@ -59,7 +59,7 @@ class PythonSource:
             the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read at run
             time, see `base.outside.Outside`.
-        variables: Values of its blueprint by name in lower case.
+        variables: Values of the model's blueprint by name in lower case.
         settings: Values of the settings' variables that the code may use, by name in lower case.
         sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh, whose conventions
             apply then; empty for all other models.
@@ -179,7 +179,7 @@ class Model:
         clustered_by: Columns or expressions to sort by, as SQL.
         virtual_properties: Properties of the model's Iceberg views.
         pre_statements: SQL run before the model's query, rendered like the query.
-        post_statements: SQL run after it.
+        post_statements: SQL run after the model's query.
         on_virtual_update: SQL run after an environment publishes the model's view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
@@ -189,7 +189,7 @@ class Model:
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
         allow_partials: Whether an unfinished unit is filled up to now.
-        until_now: Whether such a fill reaches the plan's time instead of the last tick.
+        until_now: Whether a fill of an unfinished unit reaches the plan's time, not the last tick.
         relative_start: `start` relative to each plan's time (`1 week ago`), or None.
         relative_end: `end` likewise.
         signals: An interval is filled only if all of them allow it.
@@ -289,7 +289,7 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Marks that request another table of the same rows."""
+        """Values that, when changed, make the model use another table for the same rows."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version
@@ -301,7 +301,7 @@ class Model:
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data at a point in time; a day is included."""
+        """Return the exclusive end of the data at a point in time; a day as end is included."""
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)
@@ -342,7 +342,7 @@ class UnitTest:
         expected: Rows of the model's query, or None if only CTEs are checked.
         ctes: Rows by common table expression of the query.
         start: First instant for the time variables (UTC), or None.
-        end: Their end (UTC, exclusive), or None.
+        end: End of the time variables' range (UTC, exclusive), or None.
         execution_time: Value of `@execution_ts` and the like (UTC), or None.
         variables: Values that override the settings' variables.
         tested: The model as read with these variables, or None; see `loading.with_variables`.
@@ -428,13 +428,13 @@ class LoadedFile:
     """Models, unit tests, exposures and descriptions of one file.
 
     Args:
-        path: Path relative to the project's root; the name of a unit.
+        path: Path relative to the project's root, or the name of a source's unit.
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
         variables: Environment variables that were read for it; `*` for all.
-        catalogs: Catalogs that it names in addition to the settings.
-        repeatable: Whether it depends on nothing else, so that it need not be read again while
-            these are unchanged.
+        catalogs: Catalogs that the file names and the settings do not.
+        repeatable: Whether the content depends on nothing else, so that the file is read again
+            only after a change of these files or variables.
         unread: Parts of the file without effect, as texts for a warning.
     """
 

@@ -224,7 +224,7 @@ def read_properties(
     """Read `name value, name value …`.
 
     Args:
-        last_counts: Whether a name may be given twice; the last one counts.
+        last_counts: Whether a name may be given twice; the last value counts.
     """
     properties: dict[str, Value] = {}
     key = ""

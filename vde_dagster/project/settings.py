@@ -50,8 +50,8 @@ class SparkSettings:
             it, else 64 GiB.
         warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
             PySpark's client is installed.
-        warm_minutes: Minutes without work after which it stops.
-        warm_up: Whether it prepares fast starts while it is idle.
+        warm_minutes: Minutes without work after which the background Spark stops.
+        warm_up: Whether the background Spark prepares fast starts while it is idle.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -135,7 +135,7 @@ class CostSettings:
         core_hour: Price of a core-hour.
         cores: Cores that count as used per second of wall-clock time if task times are unknown.
         terabyte: Price of 10^12 bytes written or read.
-        currency: Its name, printed after amounts.
+        currency: Name of the currency, printed after amounts.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -206,8 +206,8 @@ class RestSettings:
     """Iceberg REST catalog that stores the tables, instead of the state's database.
 
     Args:
-        uri: Its base, without the `/v1` of its routes; empty for none.
-        warehouse: Its name for the warehouse, if it has several.
+        uri: Base address of the catalog, without the `/v1` of its routes; empty for none.
+        warehouse: The catalog's name for the warehouse, if it has several warehouses.
         token: Bearer token; `${NAME}` is read from the environment when used, as in the next two.
         credential: `id:secret` for requesting a token.
         oauth2_uri: Server that issues tokens, if it is another server.
@@ -244,14 +244,14 @@ class Settings:
     Args:
         name: Name of the project; default: the folder's name.
         id: Identifies the project in a state store; `vde init` creates it.
-        models_dir: Folder of models, relative to the root, like the next four.
-        audits_dir: Folder of custom audits (also searched in `models_dir`, like the rest).
+        models_dir: Folder of models; this and the other `…_dir` are relative to the root.
+        audits_dir: Folder of custom audits; like macros and tests they may also be in `models_dir`.
         catalog: Name of the Iceberg catalog in Spark.
         catalogs: Spark's names of catalogs by the names used in files; an empty text is the
             project's catalog.
         catalog_type: Catalog plug-in that stores tables and views, instead of the state's database.
         trino_catalog: Name of the same catalog in Trino, to make views readable there.
-        view_catalogs: Names of the catalog by further dialects, to also write views in them.
+        view_catalogs: Names of the catalog by further dialects that views are also written for.
         sources: Names of plug-in sources of models.
         state_url: SQLAlchemy URL of the state database.
         warehouse: Folder or URL of the tables' files.
@@ -297,9 +297,9 @@ class Settings:
         snapshot_retention_days: Retention of Iceberg snapshots of live tables in days.
         reader_hold_days: Retention in days of a table's snapshots for models that consume its
             changes.
-        plugins: Values of the plug-ins' tables, by their names in the seam `settings`.
+        plugins: Values of the plug-ins' tables, by the names of their entry points.
         config_file: SQLMesh's configuration, if there is one; relative to the root.
-        config_warnings: Warnings on it.
+        config_warnings: Warnings on SQLMesh's configuration.
         named: Whether the name is a setting, and not the folder's name.
     """
 
@@ -547,7 +547,7 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Check whether this is certainly another project than an owner.
+        """Check whether this is certainly another project than the owner of a state store.
 
         Two ids decide; otherwise the names do, because a project may get its id later. A project
         identified only by its folder is never refused for its name.
@@ -562,7 +562,7 @@ class ProjectIdentity:
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return the project's identity to store."""
+        """Return the identity to store: the project's, with missing parts from the owner."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 

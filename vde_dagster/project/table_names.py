@@ -24,7 +24,7 @@ class TableNames:
         catalogs: Spark's names of catalogs, by the lower-case names used in files; may include the
             project's own, also as an empty text.
         any_catalog: Whether unlisted catalogs may also be named; Spark uses the same name.
-        used: Collects these other catalogs.
+        used: Collects the unlisted catalogs that files name.
     """
 
     catalog: str
@@ -78,7 +78,7 @@ class TableNames:
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
         """Return Spark's form of a three-part name in the own catalog; None for other names.
 
-        A project's files may use other names of this catalog, which Spark does not know.
+        A project's files may use other names of this catalog, which Spark does not have.
         """
         if len(parts) != 3:
             return None

@@ -1,5 +1,5 @@
 """The meaning of a query: row and column versions, column lineage, output types.
 
-`analysis.analyze` gives everything from one reading of SQL, which it never runs. `versions.version`
-has versions as values, and imports no SQLGlot.
+`analysis.analyze` reads a query once, without running it, for its versions, lineage and types.
+`versions.version` defines the versions as values and does not import SQLGlot.
 """

@@ -1,7 +1,7 @@
-"""SQLGlot's errors as mistakes of authors, canonical texts, and types as texts and keys.
+"""Helpers for SQLGlot: syntax errors with their place, canonical texts, texts and keys of types.
 
-The supported range is ``sqlglot>=30.12,<31``. A query's text becomes a tree by `sql.reading`, which
-keeps what the author wrote.
+The supported range is ``sqlglot>=30.12,<31``. `sql.reading` makes the tree of a query, and keeps
+the author's text.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def parse(query: str) -> exp.Expr:
 
 
 def called(e: exp.Expr) -> str:
-    """Return the lower-case name of a call, one name for all synonyms; "" without a call."""
+    """Return the lower-case name of a call, one name for all synonyms; "" if it is not a call."""
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
 
 def canonical_text(query: str) -> str:
-    """Return the text without formatting, comments and the case of keywords.
+    """Return a query's text without comments, in one format and with keywords in one case.
 
     Names keep their case: they can be data (names of a struct's fields, keys of a map).
     """
@@ -177,7 +177,7 @@ _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.
 
 
 def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
-    """Return whether an equality between the types holds for at most one value of either side."""
+    """Return whether each value of one type equals at most one value of the other, both ways."""
     if left is None or right is None:
         return False
     if left.this in _NOT_ONE_TO_ONE or right.this in _NOT_ONE_TO_ONE:

@@ -80,7 +80,7 @@ def mistake_offset(query: str, mistake: Finding | SemanticError) -> int | None:
 
 
 def place(e: exp.Expr) -> tuple[int | None, int | None]:
-    """The 1-based line and column where an expression's first word starts."""
+    """Return the 1-based line and column where an expression's first word starts."""
     known = [node.meta for node in e.walk() if "line" in node.meta and "col" in node.meta]
     if not known:
         return None, None

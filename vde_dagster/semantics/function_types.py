@@ -58,7 +58,7 @@ _WITH_PARTS = {_D.DECIMAL: "e", _D.ARRAY: "@", _D.MAP: "%", _D.STRUCT: "&"}
 CLASSES = frozenset(_WITH_PARTS.values())
 """Letters that represent all types of a class."""
 FORMS = "=@.kv"
-"""How a result names the type of an argument, or a part of that type."""
+"""Signs in a result for the type of an argument, or for a part of that type."""
 NULL, LAMBDA, SAME, ANY, MANY = "v^=?*"
 """Letters of NULL and of a lambda, and the signs of patterns."""
 _BARE = {"this", "expressions", "nested"}
@@ -95,7 +95,7 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
 _FAMILIES = {
     letter: family for family in ("ysilfde", "azn", "pu", *"tboqh@%&") for letter in family
 }
-"""Types that Spark converts to each other, by the letters of all of them."""
+"""For the letter of a type, the letters of all types that Spark converts it to and from."""
 _MAP, _TEXT = "%", "t"
 _CHOSEN = frozenset({"ysilfde", "azn"})
 _COMPARED = _CHOSEN | {"b", "h", "o"}
@@ -133,7 +133,7 @@ _NOT_CAST = {
     "o": "baznuq@%&",
     "b": "ysilfdeoaznuq@%&",
 }
-"""Letters of the types whose values Spark does not cast in ANSI mode, by the target's letter."""
+"""For the letter of a target, the letters of types that Spark does not cast to it in ANSI mode."""
 
 
 def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:

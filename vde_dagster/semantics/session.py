@@ -31,7 +31,7 @@ class Session:
 
 
 UNKNOWN = Session(has_zoned_timestamps=False)
-"""A session with only those assumptions that hold for every session; its language is Spark's
+"""A session with only those assumptions that hold for every session, if its language is Spark's
 default.
 """
 
@@ -46,5 +46,5 @@ def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str])
     for statement in statements:
         made = _FUNCTION.match(statement)
         if made is not None and spark_functions.kind(made[1].lower()) is not None:
-            return Session(False, f"a function of Spark's own name, {made[1]}")
+            return Session(False, f"a function with the name of a Spark function, {made[1]}")
     return Session(has_zoned_timestamps=True)

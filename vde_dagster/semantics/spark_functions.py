@@ -83,7 +83,7 @@ TABLE_FUNCTIONS = _names("table function")
 """Functions that return rows, allowed only in FROM."""
 
 GROUPING = _names("grouping")
-"""Functions whose value belongs to a grouped row.
+"""Functions that depend on the GROUP BY of their query.
 
 ``window`` also drops rows whose time is NULL, and repeats rows if windows overlap.
 """
@@ -158,9 +158,9 @@ UNITS: dict[str, dict[int, dict[str, str]]] = {
 }
 """Arguments that name a unit: function, index of the argument, literal, canonical literal.
 
-A literal in no group counts as written. Spark ignores case. The unit is a string, but a bare word
-in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these, ``dateadd
-date_add datediff date_diff`` have one only with three arguments.
+Other literals are compared as written. Spark ignores case. The unit is a string, but a bare word in
+``extract(F FROM x)``, in ``timestampadd`` and in the functions after it in this table; ``dateadd
+date_add datediff date_diff`` have a unit only with three arguments.
 """
 
 DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -169,7 +169,7 @@ DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     for first, _, functions in (named.partition(":"),)
     for name in functions.split()
 }
-"""Spark's defaults for omitted arguments: the first one's index, and literals."""
+"""Spark's defaults for omitted arguments: the index of the first, and literals."""
 
 CONSTANTS = {
     name: tuple(map(int, places.split(",")))
@@ -181,7 +181,7 @@ ARGUMENTS = _pairs(*_lines("arguments"))
 """Numbers of arguments: ``2-3`` is two or three; unlisted functions take one.
 
 Made by asking Spark 4.1's `functionRegistry.lookupFunction` for each name with 0 to 16 NULLs,
-which answers WRONG_NUM_ARGS; `dateadd` and its like have a third one with a unit.
+which answers WRONG_NUM_ARGS; `dateadd` and similar functions take a unit as a third.
 """
 _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
@@ -223,7 +223,7 @@ def _counts(name: str) -> list[str]:
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
-    """Return the canonical text of a literal that names a unit; None if it counts as written."""
+    """Return the canonical text of a literal that names a unit, or None for any other literal."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())

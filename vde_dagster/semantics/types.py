@@ -35,7 +35,7 @@ _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
 _LEAST = {str(_LONGEST_INT): "INT", str(_LONGEST_BIGINT): "BIGINT"}
-"""Types of the smallest whole numbers, by their digits behind the sign."""
+"""Types of the smallest INT and BIGINT, by their digits after the minus sign."""
 _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
 """Digits that a whole number needs in a DECIMAL."""
 MOST_DIGITS = 38
@@ -280,7 +280,7 @@ def _typed_literal(name: str, text: str) -> Type:
 
 
 def _named(arguments: Sequence[exp.Expr]) -> Fields:
-    """Return the fields of `named_struct('x', a)`; a name that is computed is empty."""
+    """Return the fields of `named_struct('x', a)`; a computed name is empty."""
     names = (one if isinstance(one, exp.Literal) else None for one in arguments[::2])
     texts = ("" if one is None else str(one.this).strip("'\"") for one in names)
     return list(zip(texts, arguments[1::2], strict=False))
@@ -363,7 +363,7 @@ def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
 
     Args:
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
-        arguments: The arguments in order; one without a known type is not refused.
+        arguments: The arguments in order; an argument of unknown type is never refused.
     """
     letters = [_letter(argument, infer(argument)) or ANY for argument in arguments]
     return is_refused_call(name, "".join(letters))

@@ -102,7 +102,7 @@ class SparkEngine:
         return self._sessions.shared
 
     def start_in_background(self) -> None:
-        """Start Spark in a thread; what needs the session waits for it, and raises its errors."""
+        """Start Spark in a thread; callers that need the session wait, and get its errors."""
 
         def start() -> None:
             with suppress(VdeError):
@@ -227,7 +227,7 @@ class SparkEngine:
         """Commit a fill's branch to the task's base, which has no other writers.
 
         Returns:
-            None if a file that the fill replaced is gone, or if the fill deleted rows in other
+            None if a file that the fill replaced is gone, or if the fill wrote or removed delete
                 files.
 
         Raises:
@@ -244,8 +244,8 @@ class SparkEngine:
         """Run the audits of one range of a model; yield their results in order.
 
         One Spark job counts the failing rows of all audits, reading only the columns that they
-        need. Audits with failing rows then run separately; if the job fails, all of them do, so
-        that the error belongs to one audit, and the audits before it have their results.
+        need. Audits with failing rows then run separately. If the job fails, each audit runs
+        separately, so that the error belongs to one audit and earlier audits have results.
         """
         counts, seconds = self._count(tasks)
         for task, count in zip(tasks, counts, strict=True):
@@ -270,7 +270,7 @@ class SparkEngine:
     def audit(self, task: AuditTask) -> AuditResult:
         """Count and sample the rows that fail an audit, in one Spark job.
 
-        An external table that does not exist is one failing row.
+        A missing external table counts as one failing row.
         """
         began = time.monotonic()
         try:
@@ -472,7 +472,7 @@ def _failing_rows(
     """Count the rows of a query, and return up to twenty rows as text by column.
 
     One aggregate does both: every partition contributes its count and at most twenty rows, which
-    the lower 33 bits of `monotonically_increasing_id` (the row's number in its partition) pick.
+    the lower 33 bits of `monotonically_increasing_id` (the row's number there) select.
     """
     frame = query_frame(session, as_subquery(query))
     columns = frame.columns

@@ -171,7 +171,7 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
 
 
 def columns_as_a_whole(query: str) -> set[str] | None:
-    """Return the names that a query reads not only for a field: `s`, but not `s` of `s.x`.
+    """Return the names that a query reads as whole values: `x` of `s.x`, but not `s`.
 
     Returns:
         Names in lower case; None for all names, if the query has a star.

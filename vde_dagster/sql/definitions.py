@@ -1,7 +1,7 @@
 """Expressions behind a column's name: through subqueries, VALUES and common table expressions.
 
-Names are resolved without the columns of tables, so an unqualified name may have more definitions
-than its value has.
+Tables' columns are unknown here, so an unqualified name may get more definitions than those that
+its value comes from.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
 
 
 def _renamed(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
-    """Return the definitions of a query's column that may have a name in a list of aliases."""
+    """Return the definitions of a query's column, which a list of aliases may rename."""
     if not names:
         yield from find_outputs(query, name)
     elif name in names:

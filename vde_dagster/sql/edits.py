@@ -51,7 +51,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
     """Blank out NOTHING, with the operator, comma or clause that would lack an operand.
 
     Args:
-        tokens: Its tokens, without comments.
+        tokens: The text's tokens, without comments.
 
     Returns:
         The text, of the same length, and None; or the text and the offset of a NOTHING that cannot

@@ -26,7 +26,7 @@ class Reading:
     """A query after parsing.
 
     Args:
-        tree: Calls are `exp.Anonymous`, literals are text as written, and identifiers know their
+        tree: Calls are `exp.Anonymous`, literals are text as written, and identifiers have their
             offsets in `meta`. The tree serves analysis only; no SQL is written from it.
     """
 

@@ -320,7 +320,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
     """Refuse a text that is nested too deeply.
 
     Raises:
-        ProjectError: It is; points at the first bracket that is too deep.
+        ProjectError: The text is nested too deeply; points at the first bracket that is too deep.
     """
     found = too_deep(source, backslash=backslash)
     if found is not None:

@@ -25,7 +25,7 @@ _TYPES = {
     "TIMESTAMPTZ": "TIMESTAMP",
     **dict.fromkeys(("BYTEA", "BYTES", "BLOB", "VARBINARY"), "BINARY"),
 }
-"""Synonyms of Spark's types; Spark knows names with a length in brackets."""
+"""Synonyms of Spark's types; Spark accepts some of them with a length in brackets."""
 _MAYBE = re.compile(
     rf"(?:::|\bAS)\s*(?:{'|'.join(_TYPES)}|DOUBLE\s+PRECISION)\b|(?:^|[\s,(=\[])\["
     r"|\bEXCLUDE\b|\b(?:IGNORE|RESPECT)\s+NULLS\b|\bMATERIALIZED\b|\bFETCH\b"
@@ -234,7 +234,7 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
     if meant is None:
         raise NoSparkForm(
             tokens[first].start,
-            f"Spark does not compare with {word} of a query",
+            f"Spark has no comparison with {word} (SELECT …)",
             "compare with (SELECT MIN(…) …) or (SELECT MAX(…) …), or write EXISTS",
         )
     yield Edit(tokens[first].start, tokens[index].end, meant)
@@ -261,7 +261,7 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
     if re.fullmatch(r"\s*\d+.*", order):
         raise NoSparkForm(
             tokens[index].start,
-            "DISTINCT ON with positions in ORDER BY is not understood",
+            "DISTINCT ON is not supported with positions in ORDER BY",
             "name the columns in ORDER BY",
         )
     window = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order})"

@@ -52,7 +52,7 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
         if token.kind == "word" and word in _BLOCKS:
             begun, behind = token.start, next(tokens, token)
             if behind.text != ";":
-                raise source.error(f"{word} is a statement of its own", begun, f"write {word};")
+                raise source.error(f"{word} has no semicolon after it", begun, f"write {word};")
             last = _END.search(text, behind.end)
             if last is None:
                 hint = "end it with JINJA_END;"

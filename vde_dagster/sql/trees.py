@@ -42,7 +42,7 @@ def untranslated(dialect: str) -> Dialect:
     although Spark pads the year only for the second.
 
     Raises:
-        ValueError: SQLGlot knows no such dialect.
+        ValueError: SQLGlot has no such dialect.
     """
     from sqlglot.dialects.dialect import Dialect
 

@@ -233,7 +233,7 @@ def test_ctrl_c_stops_the_work_and_publishes_nothing(
     before = signal.getsignal(signal.SIGINT)
     ended = vde("apply", "prod", "--project", template.root, "--json")
     assert ended.code == 130, ended.err
-    assert ended.json["error"]["message"] == "cancelled"
+    assert ended.json["error"]["message"] == "canceled"
     assert "completed intervals are kept" in ended.err
     assert signal.getsignal(signal.SIGINT) is before
     listed = vde("environments", "--project", template.root, "--json")

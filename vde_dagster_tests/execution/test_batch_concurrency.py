@@ -233,7 +233,7 @@ def test_a_cancelled_apply_begins_no_further_batch(folder: ProjectFolder) -> Non
             return result
 
         spark.fill = cancelling  # type: ignore[method-assign]
-        with pytest.raises(ExecutionError, match="cancelled"):
+        with pytest.raises(ExecutionError, match="canceled"):
             workspace.apply(plan, concurrency=4)
     assert len(spark.begun) == 4
     again = Meeting()

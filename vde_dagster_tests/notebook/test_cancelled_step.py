@@ -68,7 +68,7 @@ def test_the_kernel_of_a_cancelled_plan_ends(
     begin = BEGIN.replace("PLACE", f"__import__('pathlib').Path({str(place)!r})")
     cells: Cells = [("raw", HEADER), ("code", begin), ("code", CELLS[cell])]
     write_notebook(folder, "models/slow.ipynb", cells)
-    assert "was cancelled" in _cancelled(folder, place)
+    assert "was canceled" in _cancelled(folder, place)
     kernel = int(place.read_text())
     assert kernel != os.getpid()
     until(lambda: not _runs(kernel), 10)
@@ -78,4 +78,4 @@ def test_a_python_model_may_ask_whether_its_plan_was_cancelled(tmp_path: Path) -
     place = tmp_path / "begun"
     text = MODEL.replace("PLACE", str(place))
     folder = ProjectFolder(tmp_path / "project", {"models/slow.py": text})
-    assert "was cancelled" in _cancelled(folder, place)
+    assert "was canceled" in _cancelled(folder, place)

@@ -106,7 +106,7 @@ def test_operator_of_a_standalone_audit_is_refused_unless_it_is_trusted(
 
     [refused] = problems(files, write_project)
     assert "audits/share.sql:1" in refused
-    assert "a division of integers leaves out the rest on Trino" in refused
+    assert "a division of integers drops the remainder on Trino" in refused
     trusting = {**files, "pyproject.toml": '[tool.vde]\ndialect_trust = ["/"]\n'}
     assert problems(trusting, write_project) == []
 
@@ -120,7 +120,7 @@ def test_python_model_checks_its_translated_key_and_audits(write_project: WriteP
     files = {"models/a.py": code, "pyproject.toml": '[tool.vde]\ndialect = "trino"\n'}
 
     [refused] = problems(files, write_project)
-    assert "unique_key: a division of integers leaves out the rest on Trino" in refused
+    assert "unique_key: a division of integers drops the remainder on Trino" in refused
     trust = '[tool.vde]\ndialect = "trino"\ndialect_trust = ["/"]\n'
     assert problems({**files, "pyproject.toml": trust}, write_project) == []
 
@@ -157,7 +157,7 @@ def test_query_of_a_unit_test_has_the_dialect_of_the_project(write_project: Writ
     known = build_snapshots(project.models, lambda name: COLUMNS)
 
     [mistake] = mistakes_in_tests(project.tests, project.models, known)
-    assert "in the test 't': a division of integers leaves out the rest on Trino" in str(mistake)
+    assert "in the test 't': a division of integers drops the remainder on Trino" in str(mistake)
     assert 'dialect_trust ("/")' in (mistake.hint or "")
     files["tests/t.yaml"] = test + "\n  outputs: {query: [{a: 3}]}\n"
     with pytest.raises(ProjectError, match=re.escape("hash() of trino is not known to mean")):
@@ -172,7 +172,7 @@ def test_query_that_python_code_runs_has_the_types_of_its_tables() -> None:
 
     assert translate("SELECT f / 2 AS x FROM m.a") == "SELECT f / 2 AS x FROM m.a"
     assert translate("SELECT i / 2 AS x FROM m.a", "/") == "SELECT i / 2 AS x FROM m.a"
-    with pytest.raises(ExecutionError, match="a division of integers leaves out the rest"):
+    with pytest.raises(ExecutionError, match="a division of integers drops the remainder"):
         translate("SELECT i / 2 AS x FROM m.a")
     with pytest.raises(ExecutionError, match="the type of i is unknown"):
         translate("SELECT i / 2 AS x FROM m.b")
@@ -187,5 +187,5 @@ def test_operator_of_a_dbt_test_is_a_warning(write_project: WriteProject) -> Non
 
     build_snapshots(of_dbt, lambda name: COLUMNS, warnings=warnings)
     [warning] = [one for one in warnings if "audit forall" in one.message]
-    assert "a division of integers leaves out the rest on Trino" in warning.message
+    assert "a division of integers drops the remainder on Trino" in warning.message
     assert 'dialect_trust = ["/"] under [tool.vde]' in (warning.hint or "")

@@ -35,7 +35,7 @@ EXPECTED = {
     "'qty' is a number and is compared with 'k', text: "
     "the query fails at the first text that is not a number",
     *(
-        f"every row of '{name}' is joined with every other row: the comma has no condition"
+        f"no condition joins '{name}' with the other tables: the comma is a CROSS JOIN"
         for name in ("products", "dim", "customers", "orders", "unknown_two")
     ),
 }

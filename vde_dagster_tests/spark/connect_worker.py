@@ -177,7 +177,7 @@ def cancelling_stops_what_runs(engine: SparkEngine) -> None:
     assert thread.is_alive()
     assert engine.cancel("cancelled", wait_seconds=60)
     thread.join(60)
-    assert "was cancelled" in str(raised[0])
+    assert "was canceled" in str(raised[0])
 
 
 if __name__ == "__main__":

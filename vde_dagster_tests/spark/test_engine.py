@@ -337,14 +337,14 @@ def test_cancelling_a_plan_stops_all_of_its_jobs_and_no_other(spark_engine: Spar
     threads[2].join(10)
     assert active_jobs(spark_engine) == 0
     assert [str(error).partition(". Hint")[0] for error in errors] == [
-        "plan plan-long was cancelled",
-        "plan plan-long was cancelled",
-        "plan plan-other was cancelled",
+        "plan plan-long was canceled",
+        "plan plan-long was canceled",
+        "plan plan-other was canceled",
     ]
     assert all(table.rows() == [] for table in tables)
 
     assert other.fill("SELECT id FROM range(3)", days(1, 2)).rows == 3
-    with pytest.raises(ExecutionError, match="was cancelled"):
+    with pytest.raises(ExecutionError, match="was canceled"):
         other.fill("SELECT id FROM range(3)", days(1, 2), plan_id="plan-long")
     spark_engine.begin("plan-long")
     assert other.fill("SELECT id FROM range(4)", days(1, 2), plan_id="plan-long").rows == 4

@@ -87,7 +87,7 @@ def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
 
     looking = [*command[:3], "plan", "prod", "--check", "--project", str(folder.root)]
     shown = _on_a_terminal(looking)
-    assert f"starting Spark ({master}) with Spark's default of memory" in shown
+    assert f"starting Spark ({master}) with Spark's default memory" in shown
     assert said in shown
 
 

@@ -325,7 +325,7 @@ class _Run:
             raise plan_failure(self._plan, result.failed, result.skipped, folder)
         if self._stop.is_set():
             raise ExecutionError(
-                f"plan {self._plan.id} was cancelled", hint="apply it again to continue from here"
+                f"plan {self._plan.id} was canceled", hint="apply it again to continue from here"
             )
 
     def _publish(self) -> Environment:

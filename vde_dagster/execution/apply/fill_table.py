@@ -314,4 +314,4 @@ class TableFiller(Auditor):
 
 
 def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:
-    return ExecutionError(f"{snapshot.name}: cancelled before {batch}")
+    return ExecutionError(f"{snapshot.name}: canceled before {batch}")

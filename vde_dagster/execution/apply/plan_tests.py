@@ -99,7 +99,7 @@ class PlanTests:
         for test in self.select(plan):
             if stop.is_set():
                 raise ExecutionError(
-                    f"plan {plan.id} was cancelled", hint="apply it again to continue from here"
+                    f"plan {plan.id} was canceled", hint="apply it again to continue from here"
                 )
             try:
                 test = with_variables(test, self.root, self.models)

@@ -1,4 +1,4 @@
-"""SQLMesh's configuration files of a project; the room `sqlmesh` interprets them."""
+"""SQLMesh's configuration files of a project; the package `sqlmesh` interprets them."""
 
 from __future__ import annotations
 

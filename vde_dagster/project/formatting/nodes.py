@@ -267,7 +267,7 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
 
 
 def _words(nodes: Sequence[Node], index: int) -> list[str]:
-    """Return the words from a node to the next other node, padded with empty words."""
+    """Return the words from a node up to a node of another type, padded with empty words."""
     found: list[str] = []
     for node in nodes[index : index + 6]:
         word = _word(node)

@@ -144,8 +144,8 @@ class Kind:
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
             because their rows depend on existing rows.
         restates_whole: Whether restating a range refills everything from the first interval on.
-        lookback: Number of earlier intervals that each new interval refills; like the next, a
-            field of kinds that let users set it.
+        lookback: Number of earlier intervals that each new interval refills; like the next five
+            attributes, a field of the kinds that let users set it.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
         disable_restatement: Whether production never refills: its sources may no longer have the
@@ -157,9 +157,9 @@ class Kind:
         forward_only: Whether every change of its models is made in place.
         on_destructive_change: Policy for removed columns and changed types: one of `POLICIES`.
         on_additive_change: Policy for added and widened columns.
-        LOOKBACK: Like the next, a property for `properties` of kinds that have its field.
-        RESTATEMENT: `disable_restatement` and `auto_restatement_cron`.
-        IN_PLACE: `forward_only` and the two policies.
+        LOOKBACK: Property for `properties` of kinds with a field `lookback`.
+        RESTATEMENT: Properties `disable_restatement` and `auto_restatement_cron`.
+        IN_PLACE: Property `forward_only`, and properties for the two policies.
     """
 
     __slots__ = ()
@@ -241,7 +241,7 @@ class Kind:
 
         Args:
             default: Value of kinds that were stored before.
-            hashed: Whether other values are in hashes.
+            hashed: Whether other values are part of hashes.
         """
         return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
 

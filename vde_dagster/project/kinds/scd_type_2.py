@@ -220,7 +220,7 @@ class ScdType2ByTime(ScdType2):
     deleted_name: str = Kind.later("")
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
 
-    summary = "a row per version of a key; a newer `updated_at` ends the version before"
+    summary = "a row per version of a key; a newer `updated_at` ends the previous version"
     aliases = ("SCD_TYPE_2",)
     properties = (
         _KEY,
@@ -240,7 +240,7 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """One version per change of columns, from the time when the change was seen.
+    """One version per change of columns, from the time when the change was detected.
 
     Args:
         columns: Output columns to compare, or `("*",)`.
@@ -265,7 +265,7 @@ class ScdType2ByColumn(ScdType2):
     deleted_name: str = Kind.later("")
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
 
-    summary = "a row per version of a key; a change of one of the columns ends the version before"
+    summary = "a row per version of a key; a change of one of the columns ends the previous version"
     properties = (
         _KEY,
         _COLUMNS,

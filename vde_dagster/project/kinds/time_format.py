@@ -72,7 +72,7 @@ def keeps_order(pattern: str) -> bool:
 def problem(pattern: str) -> str | None:
     """Return the reason why a format is invalid, or None if it is valid.
 
-    Its values must be ranges of time: `03/04` has no year.
+    Each value must identify one range of time: `03/04` has no year.
     """
     pattern = expand(pattern)
     unknown = [part for part in directives(pattern) if part not in UNITS]

@@ -59,7 +59,7 @@ class ProjectCache:
     Args:
         stats: See `files.Hasher`.
         settings: The settings and the key they are valid for.
-        memories: Data kept by sources, by their names.
+        memories: Data that sources store between loads, by the sources' names.
         records: Contents of files, by their paths.
     """
 

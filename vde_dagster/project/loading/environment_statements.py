@@ -28,7 +28,7 @@ def environment_statements(
     """Expand the macros of `before_all` and `after_all`; the project's own macros run each time.
 
     Args:
-        environment: `@this_env`.
+        environment: The name of the environment, for `@this_env`.
         schemas: The schemas of its views, `@schemas`.
         views: Its views, `@views`.
 

@@ -242,7 +242,7 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the sources' statements before and after all others when a plan is applied."""
+        """Return the sources' statements that run before and after all others in an apply."""
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)

@@ -248,9 +248,9 @@ class Project:
         models: Parents before children, including external models.
         problems: Errors of files that were left out; empty for strict loads.
         warnings: Warnings of sources on their files, which do not stop anything.
-        around: Spark SQL of sources before and after everything else when a plan is applied, in
+        around: Spark SQL of sources that runs before and after everything else in an apply, in
             addition to the settings' `before_all` and `after_all`.
-        around_dialect: SQLGlot dialect that they were written in.
+        around_dialect: SQLGlot dialect that these statements were written in.
     """
 
     root: Path

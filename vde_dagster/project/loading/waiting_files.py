@@ -25,7 +25,7 @@ class WaitingFiles:
         self._files: dict[ModelName, LoadedFile] = {}
 
     def put_off(self, path: str, wanted: ColumnsWantedError) -> None:
-        """Read a file later."""
+        """Postpone a file until the columns that it needs are known."""
         self._waiting[path] = wanted
         self._known.asked.clear()
 

@@ -353,7 +353,7 @@ def _def(expander: MacroContext, arguments: list[str]) -> str:
 def _var(expander: MacroContext, arguments: list[str]) -> str:
     """`@VAR('name'[, default])`: a variable of the settings, or the default."""
     if len(arguments) not in (1, 2):
-        raise expander.error("@VAR takes a name and perhaps a default")
+        raise expander.error("@VAR takes a name and an optional default")
     tokens = expander.tokens(arguments[0])
     name = unquote(tokens[0]) if tokens else ""
     if (value := expander.scope.variables.get(name.lower())) is not None:

@@ -93,7 +93,7 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand a statement of the file; a macro that returns a list turns it into several."""
+        """Expand a statement of the file; it becomes several if a macro returns a list."""
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -305,7 +305,7 @@ class Expander:
             ) from None
 
     def _name(self, name: str) -> str:
-        """Return a variable as a part of a name."""
+        """Return the text of a variable that is a part of a name."""
         if name.lower() in _PARAMETERS and name.lower() not in self.scope.variables:
             if name.lower() == "this_model":
                 return placeholder(name.lower())
@@ -333,7 +333,7 @@ class Expander:
         if key in BUILTINS or key in LISTS or self.macro(key) is not None:
             hint = f"call the macro with parentheses: @{name}()"
         if key == KIND_NAME:
-            hint = "it is available after the header, and if the model's kind is a literal"
+            hint = "use it after the header, in a model whose kind is written as a literal"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:

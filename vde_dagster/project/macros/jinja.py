@@ -210,7 +210,7 @@ def _mistake(error: Exception, location: SourceLocation | None, names: list[str]
 
 _PRINT_ONLY = "print it in a string, or use SQL's functions"
 _HINT = "define it: {% set x = … %}, a macro in macros/*.sql, or a variable: {{ var('x') }}"
-_HINTS = dict.fromkeys(("ref", "source", "config"), "a function of dbt; write the table's name")
+_HINTS = dict.fromkeys(("ref", "source", "config"), "write the table's name; this is from dbt")
 
 
 def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
@@ -245,7 +245,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert its offset before the first word of every line that is printed unchanged."""
+    """Insert, before the first word of every line that is printed unchanged, its offset."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

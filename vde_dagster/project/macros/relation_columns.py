@@ -38,7 +38,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 
 
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Return the table that a text reads under a name with a schema, if it is unique.
+    """Return the table in FROM and JOIN of a text that a name without a schema means, if unique.
 
     SQLMesh's `columns_to_types` does the same: it compares as many parts of the name as are given
     with the tables that the model reads.

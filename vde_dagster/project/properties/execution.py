@@ -92,10 +92,10 @@ def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
         if _TAG_KEY.fullmatch(key) is None:
             raise one.error(
                 f"'{key}' is not a key of a tag of Dagster",
-                "write letters, digits, '_', '-' and '.', after a prefix and '/' if you like",
+                "write letters, digits, '_', '-' and '.', after an optional prefix and '/'",
             )
         if key == _CONCURRENCY_TAG:
-            raise one.error(f"the tag '{key}' is the pool's", "write pool 'name' instead")
+            raise one.error(f"the tag '{key}' sets the pool", "write pool 'name' instead")
         plain = _plain(one)
         tags[key] = plain if isinstance(plain, str) else json.dumps(plain)
     return tuple(sorted(tags.items()))
@@ -136,7 +136,7 @@ def _automation(value: Value) -> Automation:
     try:
         given = list(ast.literal_eval(f"({found[2]},)")) if (found[2] or "").strip() else []
     except (ValueError, SyntaxError):
-        raise value.error(f"'{found[2]}' are not texts", hint) from None
+        raise value.error(f"'{found[2]}' is not a list of texts", hint) from None
     least, most = (1, 2) if name == "on_cron" else (0, 0)
     if not all(isinstance(one, str) for one in given) or not least <= len(given) <= most:
         takes = "a cron and a time zone" if name == "on_cron" else "no arguments"

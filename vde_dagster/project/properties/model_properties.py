@@ -100,7 +100,7 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
         elif key == "forward_only":
             if not value.boolean():
                 continue
-            hint = "tables of this kind are always created again"
+            hint = "every change makes a new table of this kind"
         if hint:
             raise value.source.error(f"property '{key}': {hint}", value.start, "remove it")
         raise value.source.error(message, value.start, suggest(key, own, "properties of this kind"))

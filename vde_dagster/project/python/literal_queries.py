@@ -96,14 +96,14 @@ class _Uses(ast.NodeVisitor):
 
 
 def _is_model_decorator(node: ast.expr) -> bool:
-    """Return whether a decorator registers the function as it is; another one may wrap it."""
+    """Return whether a decorator registers the function as it is; other decorators may wrap it."""
     called = node.func if isinstance(node, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
     return name == "model"
 
 
 def _literal(node: ast.Call) -> str | None:
-    """Return a query that is a call's only argument, and that no macro or place changes."""
+    """Return the literal query that is a call's only argument, or None."""
     given = [*node.args, *(one.value for one in node.keywords if one.arg == "query")]
     if len(given) != 1 or len(node.args) + len(node.keywords) != 1:
         return None

@@ -38,8 +38,8 @@ def python_version(
     Args:
         module: Path of the file that defines the function at its top level.
         files: Texts of the project's modules, by path relative to its root.
-        outside: Hashes of what the code may read at run time, see `base.outside`; entries named in
-            the included code are part of the version.
+        outside: Hashes of files and variables that the code may read at run time, see
+            `base.outside`; entries named in the included code are part of the version.
 
     Raises:
         SyntaxError: A reached file is not valid Python.

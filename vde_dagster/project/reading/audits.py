@@ -376,7 +376,7 @@ def _signal(call: AuditCall, known: Mapping[str, SignalDefinition]) -> Signal:
     names = [one.name for one in parameters if one.name not in _GIVEN]
     for key in arguments:
         if key not in names and not open_ended:
-            hint = suggest(key, names, "arguments") if names else "it takes none"
+            hint = suggest(key, names, "arguments") if names else "remove it"
             raise _error(call, f"signal '{call.name}' has no argument '{key}'", hint)
     for one in parameters:
         needed = one.default is inspect.Parameter.empty and one.kind in (

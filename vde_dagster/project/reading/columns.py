@@ -181,7 +181,7 @@ def column_forms(
     One kind of form is rewritten at a time: call the function again for the rest.
 
     Args:
-        tree: The text's tree; identifiers know their offsets.
+        tree: The text's tree; identifiers have their offsets.
 
     Raises:
         NoSparkForm: The text has a form that cannot be rewritten.
@@ -353,7 +353,7 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
 
 
 def _names_itself(alias: exp.Alias) -> bool:
-    """Check for `f(a) AS a`: then a table has a column of that name."""
+    """Check whether an alias is a column of its expression, as in `f(a) AS a`."""
     from sqlglot import exp
 
     name = alias.alias.lower()

@@ -45,7 +45,7 @@ class FileContext:
         materializations: Functions that write tables; several with the same name are an error for a
             model that uses the name.
         variables: SQL text of a blueprint's variables.
-        values: Lists and tables among them, as Python values.
+        values: Lists and tables among these variables, as Python values.
         known_columns: Columns of models that were read before.
         defaults: Default properties of models.
         templates: Texts of files of Jinja macros, by path.
@@ -69,7 +69,7 @@ class FileContext:
     trusted: frozenset[str] = frozenset()
 
     def scope(self, dialect: str) -> MacroScope:
-        """Return fresh macro variables for one model."""
+        """Return a new scope of macros and variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
         texts = {STAGE: f"'{EVALUATING}'"}
         texts |= {key: sql_literal(value, dialect) for key, value in values.items()}

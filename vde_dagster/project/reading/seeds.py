@@ -362,7 +362,7 @@ _FORMS = {
     # A time alone is a time of today.
     **dict.fromkeys(_TIMES, rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
 }
-"""Patterns of values that a cast to a type reads, or more; whitespace is stripped before."""
+"""Patterns that match all values that a cast to a type reads, and perhaps more, after stripping."""
 _DIGITS = 20
 """More digits than any integer of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")

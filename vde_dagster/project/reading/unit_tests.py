@@ -38,7 +38,7 @@ def load_unit_tests(
     """Read a file of tests.
 
     `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway` and `schema`,
-    which tell SQLMesh where to run it, are ignored.
+    which select where SQLMesh runs it, are ignored.
 
     Args:
         scope: Macros and variables for names.

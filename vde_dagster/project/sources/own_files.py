@@ -327,7 +327,7 @@ class OwnFiles:
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Check whether a file only lacks a macro, an audit or a signal."""
+        """Check whether an error is about an unknown macro, audit or signal."""
         return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:

@@ -113,7 +113,7 @@ class Folder:
 
     Args:
         parsed: Receives the trees of the queries that are read.
-        memories: Data kept by sources, by their names.
+        memories: Data that sources store between loads, by the sources' names.
         known_columns: Columns of the models read so far; files that need others are read later.
         units: Names of units, which are parts of files.
     """

@@ -55,8 +55,8 @@ class _Search:
         self.found: Located = {}
 
     def rel(self, rel: Rel, key: Stands) -> None:
-        """Follow the key into a query: its expressions over the query's group, or outside the
-        group.
+        """Follow the key into a query, its sources and subqueries; the key's expressions are over
+        the query's group, or over outer queries.
         """
         within = self._group(rel.group, key)
         self._inside((output.node for output in rel.outputs), within)
@@ -105,7 +105,7 @@ class _Search:
             known.add(tuple(min(columns) for columns in own))
 
     def _derived(self, source: Derived, key: Stands, own: Sequence[Sequence[int]]) -> None:
-        """Follow the key into a group, by its columns and its correlation.
+        """Follow the key into a group, by the columns of the group and of outer queries.
 
         Columns of the right side of a LEFT JOIN do not count: adding or removing a row on the right
         side also adds or removes rows with NULL in them.
@@ -182,9 +182,9 @@ class _Search:
 
 
 def _of_both_sides(node: Node, join: FullJoin, terms: Terms) -> tuple[Node, Node] | None:
-    """Return both expressions of a node that takes the first one that is not NULL.
+    """Return the columns of both sides in a COALESCE of two columns of a FULL JOIN.
 
-    Returns None for other nodes, and unless the join requires both to be equal and of one type.
+    Returns None for other nodes, and unless the join requires equal columns of one type.
     """
     if node.tag != "Coalesce" and (node.tag != "call" or node.parts[0] != "coalesce"):
         return None  # USING creates the former, an author's COALESCE the latter.

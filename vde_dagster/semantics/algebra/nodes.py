@@ -30,7 +30,7 @@ BOOLEAN = frozenset(
 )
 """Tags of expressions that are certainly boolean."""
 COMPARED = ("eq", "neq", "lt", "le", "nseq")
-"""Tags of comparisons; NULL beside any but the last makes NULL."""
+"""Tags of comparisons; a NULL operand makes the result NULL, except for the last tag."""
 AGGREGATES = ("aggregate", "ordered aggregate")
 UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
 """Tags with operands that are sorted by digest before hashing."""
@@ -80,7 +80,7 @@ class Terms:
         return list(self._known.values())
 
     def forget(self) -> None:
-        """Drop the expressions, because their subqueries and scopes refer to each other."""
+        """Drop the expressions; their subqueries and scopes are reference cycles."""
         for node in self._known.values():
             node.parts = ()
 
@@ -99,7 +99,7 @@ class Terms:
     def literal(self, text: str) -> Node:
         """Create a number or string as `sql.grammar.tokens` writes it, with quotes and suffix.
 
-        Integers lose leading zeros, zero its sign; adjacent pieces of a string are one string.
+        Removes leading zeros of integers and the sign of zero, and joins adjacent strings.
         """
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
@@ -173,7 +173,7 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def is_null(self, node: Node) -> Node:
-        """Create the IS NULL test of an expression, in the same form as binding."""
+        """Create the IS NULL test of an expression, in the form that the binder creates."""
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
@@ -185,7 +185,7 @@ class Terms:
 
 
 def integer(node: Node) -> int | None:
-    """Return the value of an INT literal; larger literals have another type and do not count."""
+    """Return the value of an INT literal; None for larger literals, which have another type."""
     if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
         return None
     value = int(node.parts[1])

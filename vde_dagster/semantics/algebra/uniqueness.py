@@ -24,7 +24,7 @@ from vde_dagster.semantics.algebra.nodes import (
 Key = frozenset[Node]
 _MAX_KEYS = 8
 MOST_SOURCES = 12
-"""In larger joins no keys are looked for, which costs precision but bounds the work."""
+"""Maximum number of sources of a join that is searched for keys; it bounds the time."""
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
@@ -130,7 +130,7 @@ def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
 
 
 def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Return, for each expression, equal expressions of the same type, with equal NULLs."""
+    """Return, for each expression, equal ones of the same type that are NULL in the same rows."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:

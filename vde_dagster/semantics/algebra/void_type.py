@@ -29,7 +29,7 @@ def is_void(node: Node) -> bool:
 
 
 def _typing_parts(node: Node) -> list[Node]:
-    """Return the expressions that have the type of an expression; empty if it has its own."""
+    """Return the parts that an expression takes its type from; empty if there are none."""
     tag, parts = node.tag, node.parts
     if tag == "case":
         return case_values(node)

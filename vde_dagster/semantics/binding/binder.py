@@ -1,4 +1,4 @@
-"""The binder, with the expressions, types, tables and doubts of one query."""
+"""The binder: it reads one query, and records its mistakes and why it may be opaque."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unsupported(Exception):
 
 
 def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
-    """Raise `Unsupported` for parts of a query that its reader does not handle."""
+    """Raise `Unsupported` if an expression has parts that the binder does not handle."""
     for key, value in e.args.items():
         if value and key not in understood:
             words = key.strip("_").replace("_", " ")

@@ -35,7 +35,7 @@ from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
 
 _NAMING = frozenset({"struct", "arrays_zip"})
-"""Functions that make names of fields from the names of their arguments."""
+"""Functions that name the fields of their result after their arguments."""
 _COUNT = "count"
 _LITERAL = " literal"
 _TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
@@ -147,7 +147,7 @@ def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) ->
     """Give an integer literal next to a DECIMAL the DECIMAL type with the literal's number of
     digits.
 
-    Spark does so for a literal alone: `e + 3` and `e + (4 - 1)` have different types.
+    Spark does this only for a bare literal: `e + 3` and `e + (4 - 1)` have different types.
 
     Args:
         parts: The two operands of an arithmetic operator.
@@ -529,7 +529,7 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Return the function, and whether its value can differ between rows with equal sort keys.
+    """Return a window's function, and whether its value can differ in rows with equal sort keys.
 
     Aggregate functions in its arguments belong to the grouped query below the window, as in
     ``SUM(SUM(x)) OVER ()``.

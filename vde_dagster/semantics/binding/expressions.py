@@ -130,7 +130,7 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
 
 def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> Node:
     refused = refuses_arguments(name, [e.this])
-    return binder.give_up("a sign before a type that has none", node) if refused else node
+    return binder.give_up("a sign before a value that is not a number", node) if refused else node
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:

@@ -27,7 +27,7 @@ def bind_generator(
     """Read a generator call.
 
     Args:
-        names: The aliases of its columns in the case of their author, or empty.
+        names: The aliases of its columns as the author wrote them, or empty.
 
     Raises:
         Unsupported: The number or the names of its columns are not known.

@@ -41,7 +41,7 @@ def bind_group_by(
         raise Unsupported("WITH TOTALS")
     if e.args.get("all"):
         if e.expressions:
-            raise Unsupported("GROUP BY ALL with more")
+            raise Unsupported("GROUP BY ALL with more keys")
         return [[o.node for o in outputs if not has_aggregate(o.node)]]
     scope.clause = "group"
     reader = _KeyReader(binder, outputs, scope)
@@ -198,7 +198,7 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Return whether an aggregate function refers to a key itself, not to its value."""
+    """Return whether a function's arguments are names of keys, not values: GROUPING and its ID."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 

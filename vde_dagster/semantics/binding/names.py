@@ -30,7 +30,7 @@ class NamedSource:
         nodes: Expressions of a dissolved subquery's columns; a leaf's are created on demand.
         open: Whether the columns are unknown, so that any name may exist.
         rest: The open source of unknown columns that a subquery includes by a star.
-        wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
+        wraps: Outer joins with the entry on their NULL-supplied side, the innermost first.
         hidden: Columns that a USING merged, in the order of the joins: an unqualified star leaves
             them out, and the table's own star has them first.
         written: Names in the case used in the data, where known.
@@ -271,7 +271,7 @@ _WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
-    """Return the type of a field of a field … of a struct, or None."""
+    """Return the type of a nested field of a struct, or None."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

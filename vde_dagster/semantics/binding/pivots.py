@@ -29,7 +29,7 @@ _DEFAULTS = {
     "unpivot",
     "include_nulls",
 }
-"""Arguments without a meaning: SQLGlot's record of its dialect, and false flags."""
+"""Arguments that may be ignored: the dialect that SQLGlot records, and flags that are False."""
 _PLAIN = re.compile(r"\w+")
 
 
@@ -43,7 +43,7 @@ def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Exp
         A SELECT or UNION; None without a PIVOT or UNPIVOT.
 
     Raises:
-        Unsupported: There are several, or one has an unsupported form or name.
+        Unsupported: There are several PIVOTs, or one has an unsupported form or name.
     """
     pivots = e.args.get("pivots")
     if not pivots:
@@ -73,7 +73,7 @@ def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.E
     made: list[exp.Expr] = []
     for name, values in _values(field.expressions):
         if len(values) != len(keys):
-            raise Unsupported("PIVOT with values of another number")
+            raise Unsupported("PIVOT with values that do not match the number of keys")
         is_one = exp.and_(
             *(exp.EQ(this=k.copy(), expression=v) for k, v in zip(keys, values, strict=True))
         )

@@ -1,4 +1,4 @@
-"""Whole queries: SELECT, UNION and its like, DISTINCT, ORDER BY and LIMIT."""
+"""Whole queries: SELECT, set operations, DISTINCT, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _names(item: exp.Expr) -> list[str]:
 
 _SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
-"""Types that may contain names; of several queries the first one's names apply."""
+"""Types that may contain names; a set operation has the names of its first query."""
 
 
 def _bind_set_operation(
@@ -363,7 +363,7 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
 
 
 _MOST_ROWS = 2**31 - 1
-"""What Spark takes as LIMIT, and as the sum of LIMIT and OFFSET."""
+"""Spark's maximum for LIMIT, and for the sum of LIMIT and OFFSET."""
 
 
 def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:

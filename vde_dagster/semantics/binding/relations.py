@@ -97,7 +97,7 @@ def _alias(e: exp.Expr) -> tuple[str, ...]:
 
 
 def _alias_columns(e: exp.Expr) -> list[str]:
-    """Return the columns of an alias in the case of their author."""
+    """Return the columns of an alias as the author wrote them."""
     alias = e.args.get("alias")
     columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
     return [c.name for c in columns or []]
@@ -466,7 +466,7 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
 
 
 class Ctes:
-    """The definitions in scope at one place: of the WITH first, then of enclosing ones.
+    """CTE definitions in scope at one place: the nearest WITH's first, then outer queries'.
 
     All places of one WITH share one dict: a copy for each would grow with the square of their
     number.

@@ -29,7 +29,7 @@ def find(
     """Return the mistakes in a bound query whose columns have their known types.
 
     Args:
-        outputs: The names of its output columns, or None if they are unknown.
+        outputs: The names of the query's output columns, or None if they are unknown.
         origin: The query's original dialect.
     """
     found: dict[Finding, None] = {}
@@ -48,8 +48,8 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding is true for the text, because commas look like CROSS JOIN in the
-    tree.
+    """Return whether the text has the construct of a finding: in the tree, commas look like
+    CROSS JOIN.
     """
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -214,7 +214,7 @@ def _crossed(e: exp.Join) -> Finding | None:
     return finding(
         CROSSED,
         table,
-        f"every row of '{table.name}' is joined with every other row: the comma has no condition",
+        f"no condition joins '{table.name}' with the other tables: the comma is a CROSS JOIN",
         f"write JOIN {table.name} ON …, or CROSS JOIN {table.name} if this is intended",
         certain=False,
     )

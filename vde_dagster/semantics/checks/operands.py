@@ -135,4 +135,4 @@ WORDS: dict[object, str] = {
     "add_months": "add_months",
     "timestamp_millis": "epoch_ms",
 }
-"""Names by which a model trusts an operator."""
+"""Names of operators for the property and the setting `dialect_trust`."""

@@ -105,7 +105,7 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
         return certain_finding(e, origin, what, _TO_FLOAT)
     if sides == ("int", "int"):
         if whole:
-            what = "a division of integers leaves out the rest"
+            what = "a division of integers drops the remainder"
             hint = "write the types: CAST(… AS INTEGER) / CAST(… AS INTEGER)"
             return certain_finding(e, origin, what, hint)
         if origin.dialect in _ROUNDED_AVERAGE:
@@ -116,12 +116,12 @@ def _division(e: exp.Expr, origin: Origin) -> Finding | None:
         if isinstance(divisor, exp.Literal) and divisor.this.split(".")[0] in _POWERS_OF_TEN:
             return None
         if None not in sides:
-            what = "a division of decimals has other digits than Spark keeps"
+            what = "a division of decimals has other digits than in Spark"
             if origin.dialect in _FLOAT_DIVISION:
                 what = "a division of decimals is a float"
             return certain_finding(e, origin, what, _TO_FLOAT)
     if None in sides:
-        what = "a division may leave out the rest or have other digits than Spark's"
+        what = "a division may drop the remainder or have other digits than in Spark"
         return untyped_finding(e, origin, what)
     return None
 
@@ -155,7 +155,7 @@ def _round(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 _HALVES_TO_EVEN = {"postgres": 1, "redshift": 1, "mysql": 2}
-"""Most arguments of a ROUND that rounds halves of floats to even, by dialect."""
+"""Maximum number of arguments of a ROUND that rounds halves of floats to even, by dialect."""
 
 
 def _average(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -169,10 +169,10 @@ def _average(e: exp.Expr, origin: Origin) -> Finding | None:
     if kind == "int" and origin.dialect in _ROUNDED_AVERAGE:
         return certain_finding(e, origin, _decimals(origin), _TO_FLOAT)
     if kind == "decimal":
-        what = "the average of decimals has other digits than Spark keeps"
+        what = "the average of decimals has other digits than in Spark"
         return certain_finding(e, origin, what, _TO_FLOAT)
     if kind is None:
-        what = "an average may be rounded or have other digits than Spark's"
+        what = "an average may be rounded or have other digits than in Spark"
         return untyped_finding(e, origin, what)
     return None
 
@@ -284,10 +284,10 @@ def _median(e: exp.Expr, origin: Origin) -> Finding | None:
         return None
     kind = kind_of_value(e.expressions[0])
     if kind == "decimal":
-        what = "the median of decimals has other digits than Spark keeps"
+        what = "the median of decimals has other digits than in Spark"
         return certain_finding(e, origin, what, _TO_FLOAT)
     if kind is None:
-        return untyped_finding(e, origin, "a median may have other digits than Spark's")
+        return untyped_finding(e, origin, "a median may have other digits than in Spark")
     return None
 
 
@@ -311,7 +311,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
         value = value.expressions[1]  # A translation of ours.
     kind = infer(value)
     if kind is None:
-        return untyped_finding(e, origin, "a percentile may have other digits than Spark's")
+        return untyped_finding(e, origin, "a percentile may have other digits than in Spark")
     if KINDS.get(kind.this) == "int" or kind.this == exp.DType.DOUBLE:
         return None
     what = "a percentile of other values than integers and DOUBLE has another type"
@@ -331,8 +331,8 @@ def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
         what = "the length of a list is its number of elements"
         return certain_finding(e, origin, what, "write ARRAY_LENGTH(…)")
     if not is_length and KINDS.get(kind.this) == "text":
-        what = "a subscript of a text is its character"
-        return certain_finding(e, origin, what, "write SUBSTRING(…, place, 1)")
+        what = "a subscript of a text is a character"
+        return certain_finding(e, origin, what, "write SUBSTRING(…, position, 1)")
     return None
 
 

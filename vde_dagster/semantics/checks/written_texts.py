@@ -1,8 +1,8 @@
-"""Values of other dialects that are written as texts: casts, joined texts, and choices of texts.
+"""Checks of values that become texts in other dialects: casts, joined texts, choices with texts.
 
 PostgreSQL's decimals without declared digits keep the digits of each value: the text of
-`COALESCE(amount, 0)` is '0' or '1.50', where Spark writes '0.00'. The type of a time may be another
-one, too: DuckDB's date_trunc() by days returns a date. Both are followed through columns' names.
+`COALESCE(amount, 0)` is '0' or '1.50', where Spark writes '0.00'. The type of a time may also
+differ: DuckDB's date_trunc() by days returns a date. The checks follow columns to their values.
 
 Sources: DuckDB and PostgreSQL were run (`benchmarks/dialect_expressions.py`);
 dev.mysql.com/doc/refman/8.4/en/flow-control-functions.html.
@@ -55,7 +55,7 @@ _OTHER_TEXTS = {
 """Types whose values are cast to another text than in Spark, by dialect."""
 _SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
 _COMPOSED = frozenset({"list", "struct", "binary", "interval"})
-"""Kinds of values whose text is another one in every dialect."""
+"""Kinds of values whose text differs from Spark's in every dialect."""
 _LISTS_WITHOUT_NULL = frozenset({"postgres", "redshift"})
 """Dialects whose `||` of a list and NULL is the list."""
 _JOINING_ANY = frozenset({"duckdb", "snowflake", "mysql"})
@@ -81,7 +81,7 @@ def joined(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _short(origin: Origin) -> Set[str]:
-    """Return the kinds whose text is another one in functions, but not in casts."""
+    """Return the kinds whose text differs from Spark's in functions, but not in casts."""
     return {"boolean"} if origin.dialect == "postgres" else frozenset()
 
 
@@ -113,7 +113,7 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text; CONCAT is translated to casts where NULL is an empty text."""
+    """Check a cast to a text; translations of CONCAT have casts where it ignores NULL."""
     around = e.parent or e
     is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
@@ -145,7 +145,7 @@ def _find_text(
     if other:
         return _differs(e, origin, other[0])
     if None in kinds:
-        return untyped_finding(e, origin, "the text of a value may be another one")
+        return untyped_finding(e, origin, "the text of a value may differ from Spark's")
     return None
 
 
@@ -162,7 +162,7 @@ def _differs(e: exp.Expr, origin: Origin, kind: str) -> Finding:
 
 
 _OWN_SCALES = frozenset({"postgres"})
-"""Dialects in which a decimal without declared digits keeps those of its value."""
+"""Dialects in which a decimal without declared digits keeps the digits of each value."""
 _DATES_OF_TIMES = frozenset({"duckdb"})
 """Dialects whose date_trunc() by days returns a date."""
 _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY", "YY"})
@@ -192,7 +192,7 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
             if leaf in origin.other_texts:
                 what = f"the text of {leaf.column}, which {leaf.table} cuts to days,"
                 hint = "cast it where it is made: CAST(date_trunc(…) AS DATE)"
-                return certain_finding(e, origin, f"{what} is another one", hint)
+                return certain_finding(e, origin, f"{what} differs from Spark's", hint)
         elif isinstance(leaf, exp.Expr):
             found = _cut_day(e, leaf, origin)
             if found is not None:
@@ -201,16 +201,16 @@ def _typed_text(e: exp.Expr, value: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
-    what = "the text of a decimal has the digits of its value, and not of a common type,"
+    what = "the text of a decimal has the value's digits, not those of a common type,"
     return certain_finding(e, origin, what, "cast the value: CAST(… AS DECIMAL(p, s))")
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Find the text of a date_trunc() that returns another type."""
+    """Find the text of a date_trunc() that returns another type than Spark's."""
     differs = _cuts(cut, origin)
     if differs is False:
         return None
-    what = "the text of date_trunc by days is a date's"
+    what = "date_trunc by days returns a date, whose text has no time,"
     if origin.dialect == "postgres":
         what = "the text of date_trunc of a date has a zone"
     if differs is None:
@@ -221,7 +221,7 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
     """Return whether date_trunc() returns another type than Spark's; None for unknown types.
 
-    PostgreSQL's is an instant with a zone for a date, DuckDB's is a date for days and longer units.
+    PostgreSQL returns an instant with a zone for a date, DuckDB a date for days and longer units.
     """
     if called(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
@@ -261,7 +261,7 @@ _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNull
 
 
 class _Values:
-    """Values behind an expression, through choices, windows and the names of columns."""
+    """Values that an expression may have, followed through choices, windows and columns."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -297,7 +297,7 @@ class _Values:
         return [*given[:1]] if name in _FIRST and given else None
 
     def leaves(self, e: exp.Expr) -> Iterator[Definition]:
-        """Return the expressions and stored columns that an expression has its value from."""
+        """Return the expressions and stored columns that an expression's value comes from."""
         if id(e) in self._seen:
             return
         self._seen.add(id(e))

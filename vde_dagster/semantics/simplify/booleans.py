@@ -1,9 +1,9 @@
-"""Comparisons, AND, OR and NOT, and conditions where NULL is as good as FALSE.
+"""Comparisons, AND, OR and NOT, and conditions where NULL acts as FALSE.
 
 NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0. Three-valued logic
-is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too. NULL is as good as
-FALSE in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, except its rules
-that hold only without NULL; `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
+is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too. NULL acts as FALSE in
+WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, without the rules that
+hold only without NULL; `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
     """Drop branches that are never true, and all after a branch that is always true.
 
-    Spark refuses a CASE with an expression that is not a condition in any branch.
+    Spark refuses a CASE if any branch, reachable or not, has no boolean condition.
     """
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
@@ -164,9 +164,9 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write DECODE to texts as Spark's CASE for it, which also matches NULL.
+    """Write DECODE with texts as results as the CASE that Spark makes of it, which matches NULL.
 
-    In ANSI mode, whole numbers become BIGINT, whatever their types.
+    Other results stay: in ANSI mode, whole numbers become BIGINT, whatever their types.
     """
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]

@@ -36,7 +36,7 @@ def drop_empty(parts: Parts, *, only_written: bool) -> None:
     """Remove relations without rows, and bring queries without rows into one form.
 
     Args:
-        only_written: Whether only conditions that the author wrote can be FALSE by now.
+        only_written: Whether all conditions are the author's: no rewrite can have made one FALSE.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))

@@ -82,12 +82,12 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """Return NULL of a type from `type`, whose TIMESTAMP may depend on a setting."""
+        """Return NULL of a type; TIMESTAMP becomes TIMESTAMP_LTZ where a setting may change it."""
         known = ZONED if self.unless_set(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """Combine operands by AND or OR; a single boolean operand is returned itself.
+        """Combine operands by AND or OR; a single boolean operand is returned as it is.
 
         FALSE decides an AND, and TRUE an OR, only if no other operand can raise an error.
         """

@@ -68,7 +68,7 @@ def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
 
 
 def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
-    """Move conditions on outer columns alone out of an EXISTS."""
+    """Move conditions that name only outer columns out of an EXISTS."""
     if inner in parts.shared:
         return
     of_others = [
@@ -122,7 +122,7 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
 
 
 def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Push conditions on this source's columns alone down into it; return its groups."""
+    """Push conditions that name only this source's columns into it; return its groups."""
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []
@@ -205,7 +205,7 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
 
 
 class _Above:
-    """Expressions over groups' rows: queries' outputs, and sources except outer joins."""
+    """Expressions over the rows of groups: outputs of queries, columns of derived sources."""
 
     def __init__(self, parts: Parts) -> None:
         self.derived = {source.group: source for source in parts.derived() if source.op != "left"}
@@ -299,7 +299,7 @@ def _present(condition: Node) -> set[Node]:
 
 
 def _strict_parts(node: Node) -> set[Node]:
-    """Return the parts of an expression, itself included, that are not NULL if it is not."""
+    """Return an expression and its parts that are not NULL where the expression is not NULL."""
     if node.tag == "ref":
         return {node}
     if node.tag not in STRICT:

@@ -35,7 +35,7 @@ def strengthen_joins(parts: Parts) -> None:
 
 
 def _rejects_nulls(condition: Node, source: Derived) -> bool:
-    """Return whether a condition is never true of the row of NULLs."""
+    """Return whether a condition is never true for the row of NULLs of an outer join."""
     return not_true_if_null(condition, lambda n: n.tag == "ref" and n.parts[0] is source)
 
 

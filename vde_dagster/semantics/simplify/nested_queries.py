@@ -57,7 +57,7 @@ def drop_groupings(parts: Parts) -> None:
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Dissolve the groupings in groups that are only tested for rows."""
+    """Dissolve the groupings in groups that are only tested for having rows."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
     uses = Uses.collect(parts.top)
@@ -231,7 +231,7 @@ def _deciding(keys: list[Node]) -> list[Node]:
 
 
 def _merge(outer: Derived, parts: Parts) -> None:
-    """Merge a LIMIT of a LIMIT."""
+    """Merge two nested LIMITs into one."""
     group = outer.group
     inner = group.sources[0] if len(group.sources) == 1 and not group.conditions else None
     if not isinstance(inner, Derived) or inner.op != "limit" or inner in parts.frozen:

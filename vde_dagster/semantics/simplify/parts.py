@@ -1,4 +1,4 @@
-"""The parts of a query by kind, and the columns of its sources that anything uses."""
+"""The parts of a query by kind, and the uses of the columns of its sources."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Uses:
         tests: Per source, the expressions ``x IS NULL`` of its columns x.
         values: Sources whose columns are used outside of such tests, too.
         parents: Per reference, the expressions that contain it; None where it is used alone.
-        exists: Groups that are only tested for rows.
+        exists: Groups that are only tested for having rows.
     """
 
     groups: dict[Group, None] = field(default_factory=dict)

@@ -26,8 +26,8 @@ _MOST_SCALE = 18
 def compared_alike(node: Node, facts: Facts) -> Node:
     """Replace the literal of a comparison by the shortest equivalent literal.
 
-    ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` compare with INTs, and ``ts < '2020-01-01'`` with
-    a TIMESTAMP.
+    ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` become comparisons with INTs, and
+    ``ts < '2020-01-01'`` with a TIMESTAMP.
     """
     one, two = node.parts
     for literal, other in ((one, two), (two, one)):

@@ -108,7 +108,7 @@ def _count(argument: Node, body: Node, facts: Facts) -> Node:
 
 
 _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
-"""Pairs of an outer and an inner function that are equal to the inner function in one step."""
+"""Pairs of an outer and an inner function that merge into the inner function."""
 
 
 def merge_totals(parts: Parts) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
 CANONICALISER_VERSION = 17
-"""Raised when equal definitions get other hashes or lineage, so that stored ones are renewed."""
+"""Raised when equal definitions get other hashes or lineage, to hash stored definitions again."""
 
 OTHER_COLUMNS = "*"
 """The column, in a table's types, that represents unknown columns."""

@@ -20,7 +20,7 @@ _KEPT = 3
 
 
 def archive_path(known: KnownStart) -> Path:
-    """Return the place of a start's archive, by its jars and its options except memory."""
+    """Return the path of the archive for a command, named by its jars and options but memory."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
@@ -31,7 +31,7 @@ def archive_path(known: KnownStart) -> Path:
 
 
 def archive_options(known: KnownStart) -> tuple[str, ...]:
-    """Return the JVM's options for using the class archive of a start, if it exists."""
+    """Return the JVM's options for using the archive of a command, if it exists."""
     archive = archive_path(known)
     return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.exists() else ()
 

@@ -1,4 +1,4 @@
-"""The command that starts a JVM with Spark, kept for later starts.
+"""The command that starts a JVM with Spark, stored for later starts.
 
 PySpark starts a JVM by scripts: a first JVM builds the command of a second one, and Ivy in the
 second resolves the packages. This takes seconds, with the same result each time. So the resulting
@@ -60,7 +60,7 @@ class KnownStart:
 
     @classmethod
     def find(cls, place: Path) -> KnownStart | None:
-        """Return the start stored at a place; None if it is missing, or its files are gone."""
+        """Return the command stored at a path; None if it is missing, or its files are gone."""
         # By hand: a typed decoder takes as long to import as this saves.
         with suppress(OSError, ValueError, LookupError, TypeError):  # Missing or damaged.
             data = json.loads(place.read_text(encoding="utf-8"))

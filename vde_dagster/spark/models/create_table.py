@@ -50,7 +50,7 @@ def create_physical_table(
 
     Args:
         columns: (physical name, Spark SQL type) in order.
-        branch: The branch that is written first; created at once where the lakehouse does it.
+        branch: The branch that is written first; created with the table if the lakehouse makes it.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.

@@ -41,7 +41,7 @@ class ModelContext:
         dialect: SQLGlot dialect of the texts that its methods get.
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder, where there is one.
-        page: Where the code may leave a notebook for people to read, which Dagster then shows.
+        page: Path for a notebook that the code may write, and that Dagster then shows.
         trusted: Functions of the dialect that are taken to mean the same on Spark.
         is_cancelled: Returns whether the plan was canceled, which already stops Spark's jobs; long
             work in Python calls it between two steps, to end early.
@@ -211,7 +211,7 @@ def model_context(
 
     Args:
         root: The project's folder.
-        page: Where the code may leave a page.
+        page: Path for a notebook that the code may write.
         is_cancelled: Returns whether the plan or query was canceled.
     """
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
@@ -374,7 +374,7 @@ def source_frame(
     Columns that the query lacks (retired columns, and columns that the kind adds) become NULL.
 
     Args:
-        is_cancelled: Whether the task's plan was canceled, for a model in Python.
+        is_cancelled: Returns whether the task's plan was canceled; for Python models.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     made = [(output, physical) for output, physical in task.columns if output in computed]

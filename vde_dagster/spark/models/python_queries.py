@@ -44,7 +44,7 @@ def query_in_spark(
         message = str(error).splitlines()[0]
         raise ExecutionError(f"{model}: the query cannot be parsed: {message}") from None
     written_in = dialect if isinstance(query, str) else ""
-    hint = "write it in Spark SQL and run it by context.spark.sql(…)"
+    hint = "write it in Spark SQL and run it with context.spark.sql(…)"
     try:
         text = spark_text(tree.copy(), written_in, trusted)
     except Unwritable as wrong:

@@ -24,7 +24,7 @@ DOORS = (
     "vde_dagster.execution.unit_testing.run_test",
     "vde_dagster.planning.plan.planner",
 )
-"""Imports for the commands of an edit, for any starting process."""
+"""Modules that commands need after an edit of a model, imported whichever command runs first."""
 
 
 def keep_ready(settings: Settings, modules: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SOCKET = "commands.sock"
-"""Its place is the engine's folder, which only its user may enter."""
+"""Name of the socket in the engine's folder, which only its user may enter."""
 _AT_IMPORT = (
     *("PYTHON", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "ARROW_", "GRPC_"),
     *("SPARK_", "PYSPARK_", "PYICEBERG_"),

@@ -103,7 +103,7 @@ def connect(settings: SessionSettings) -> SparkSession:
     except PySparkException as error:
         raise ended_error(error) or StoreError(
             f"the Spark Connect server {where} refuses a session: {cause_line(error)}",
-            hint="use the server with the same version as PySpark here",
+            hint="use a server and a PySpark of the same version",
         ) from error
     if "iceberg" not in extensions.lower():
         raise StoreError(
@@ -129,7 +129,7 @@ def _close_alone(client: Any) -> None:
 
 
 def _channel(settings: SessionSettings) -> Any:
-    """Return a channel to the server; on this machine tokens are sent without TLS, too."""
+    """Return a channel to the server; a server on this machine gets tokens even without TLS."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 

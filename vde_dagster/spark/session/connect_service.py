@@ -33,7 +33,7 @@ class Service:
         return since / 1e9
 
     def users_idle_seconds(self) -> float:
-        """Return the time since the last user statement (not exercises); 0 while one runs."""
+        """Return the time since the last statement, warm-up excepted; 0 while one runs."""
         now, running = time.time(), self._object.listActiveExecutions()
         executions = [] if running.isLeft() else _listed(running.toOption().get())
         if any(one.userId() != EXERCISE_USER for one in executions):
@@ -45,7 +45,7 @@ class Service:
         return now - self._last_of_others
 
     def close_exercise(self) -> None:
-        """End the exercise's sessions and their statements."""
+        """End the sessions that warm up the engine, and their statements."""
         for one in self._sessions():
             if one.userId() == EXERCISE_USER:
                 self._object.sessionManager().closeSession(one.key(), False)

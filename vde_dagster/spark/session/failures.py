@@ -127,7 +127,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
 
 
 def column_of_cast(words: str) -> str | None:
-    """Return the column of a cast around a query.
+    """Return the column that a cast around a query converts.
 
     >>> column_of_cast("CAST(`x` AS double) AS `x`")
     'x'
@@ -152,7 +152,7 @@ def _offset(text: str, line: int, position: int) -> int | None:
 
 
 def _words(error: BaseException) -> str:
-    """Return the offending words of exceptions, if they contain some."""
+    """Return the words of a query that an exception refers to; empty if there are none."""
     try:
         contexts = error.getQueryContext()  # type: ignore[attr-defined]
         return str(contexts[0].fragment()) if contexts else ""

@@ -134,6 +134,6 @@ class PlanJobs:
 
 def _cancelled(plan_id: str) -> ExecutionError:
     return ExecutionError(
-        f"plan {plan_id} was cancelled",
+        f"plan {plan_id} was canceled",
         hint="apply the same plan again: finished work is kept",
     )

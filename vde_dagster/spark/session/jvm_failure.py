@@ -66,7 +66,7 @@ def remember_engine(engine: WarmEngine, folder: Path, settings: SessionSettings)
 
 
 def has_own_jvm() -> bool:
-    """Return whether this process has a Spark already that is not a server's."""
+    """Return whether this process has an active Spark context."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 

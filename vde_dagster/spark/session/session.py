@@ -42,7 +42,7 @@ _lock = threading.Lock()
 _users: set[int] = set()
 _started_here = False
 _ignored: set[str] = set()
-"""Settings that this process has logged as coming too late."""
+"""Settings that this process has logged as ignored."""
 
 T = TypeVar("T")
 

@@ -62,7 +62,7 @@ class WarmSettings:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> WarmSettings | None:
-        """Read a project's; None if Spark runs on a cluster, or the system lacks `flock`."""
+        """Read a project's settings; None on a cluster, or if the system lacks `flock`."""
         spark = settings.spark
         if not is_local(spark.master) or os.name != "posix":
             return None
@@ -202,7 +202,7 @@ def _physical_memory() -> int:
 
 def describe_memory(config: dict[str, str]) -> str:
     """Return a configuration's memory for messages."""
-    return config.get(MEMORY, "Spark's default of memory")
+    return config.get(MEMORY, "Spark's default memory")
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:

@@ -42,8 +42,8 @@ class Usage:
     """Usage of the tasks of some jobs; None unless known for all of them.
 
     Args:
-        task_seconds: Their total run time.
-        bytes_read: The size of the files that their scans planned.
+        task_seconds: The total run time of the tasks.
+        bytes_read: The size of the files that the scans of the jobs planned.
     """
 
     task_seconds: float | None = None

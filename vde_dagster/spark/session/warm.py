@@ -221,7 +221,7 @@ def exit_code_path(folder: Path, pid: int) -> Path:
 
 
 def exercise_folder(folder: Path, pid: int) -> Path:
-    """Return the folder for an engine's exercise, see `warm_up.py`."""
+    """Return the folder of the project that warms up an engine, see `warm_up.py`."""
     return folder / f"exercise.{pid}"
 
 

@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
 
 
 def _patience(engine: WarmEngine, folder: Path, request: dict[str, Any]) -> float:
-    """Return after how many idle seconds the engine ends."""
+    """Return the number of idle seconds after which the engine ends."""
     if engine.is_kept_alive(folder):
         return math.inf
     patience = float(request["idle_seconds"])

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _EXERCISE = "vde_dagster.execution.exercise"
 _ROUNDS = 3
 _TRIES = 3
-"""Maximum number of attempts: a user who needs the engine ends each."""
+"""Maximum number of attempts; each ends early if a user needs the engine."""
 _IDLE_SECONDS = 1.0
 """Seconds without users' statements before the warm-up begins."""
 _ARCHIVE_SECONDS = 20.0
@@ -35,7 +35,7 @@ _END_SECONDS = 5.0
 
 
 def variables_of_exercise() -> dict[str, str]:
-    """Return variables without this project's: the exercise has its own state and tables."""
+    """Return this process's variables without the project's: a warm-up has its own state."""
     before = environment_before()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 
@@ -45,7 +45,7 @@ class WarmUp(threading.Thread):
 
     Args:
         master: The server's URL.
-        folder: Place for the exercise's project.
+        folder: Place for the project that the warm-up builds.
         known: How the JVM was started; None if Spark's scripts did.
     """
 

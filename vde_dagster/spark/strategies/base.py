@@ -156,7 +156,7 @@ class Write:
 
         Raises:
             ConflictError: Other commits were faster each time; nothing was written.
-            ExecutionError: Its commit would not detect conflicts, see `require_row_level`.
+            ExecutionError: The commit would not detect conflicts, see `require_row_level`.
         """
         require_row_level(self, statement)
         for attempt in range(_ATTEMPTS):
@@ -181,7 +181,7 @@ class Write:
 
         Args:
             put_together: Commits to the scratch branch, which begins at the task's branch.
-            doing: The participle for the interval in messages: `merged`.
+            doing: The participle for messages on the interval: `merged`.
 
         Raises:
             ConflictError: Other writers were faster each time.

@@ -30,7 +30,7 @@ class CustomTarget:
         interval: The half-open UTC range to fill.
         anew: Whether all rows of the table must be replaced.
         properties: The model's `materialization_properties`.
-        columns: The table's column by the model's column; they differ for renamed columns.
+        columns: Physical columns by the model's columns; renamed columns keep their physical name.
     """
 
     spark: SparkSession

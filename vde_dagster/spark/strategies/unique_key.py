@@ -25,8 +25,8 @@ _NUMBER = "vde_row_number"
 class UniqueKey(Strategy):
     """Inserts new keys and replaces rows with existing keys, in one MERGE; NULLs are equal.
 
-    Of several rows of one key `latest_first` chooses one. A strategy of dbt keeps all rows, and
-    NULL keys never match: see `_replace_keys`.
+    Of several rows of one key `latest_first` chooses one. With a strategy of dbt, all rows are
+    kept, and NULL keys never match: see `_replace_keys`.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
     another commit, and it is retried.
@@ -84,7 +84,7 @@ def _matched_twice(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError
     key = ", ".join((*kind.unique_key, *kind.key_expressions))
     return ExecutionError(
         f"{model.name}: the query returns several rows of one unique_key ({key}) that the table "
-        "has already, and the strategy 'merge' cannot update one row by several",
+        "has already, and the strategy 'merge' cannot update one row with several",
         hint="return one row per unique_key, or set incremental_strategy='delete+insert' to keep "
         "them all",
         location=model.location,

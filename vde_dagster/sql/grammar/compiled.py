@@ -30,7 +30,7 @@ def spark_jar() -> Path | None:
 
 
 _reasons: list[str] = []
-"""Why the grammar of the installed Spark is not used."""
+"""The reason why the grammar of the installed Spark is not used."""
 
 
 def note_unusable(reason: str) -> None:
@@ -49,7 +49,7 @@ def grammar_warnings() -> tuple[str, ...]:
 
 _WIDTHS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4}
 _WIDTHS |= {18: 4, 19: 2, 20: 2}
-"""Bytes of a constant's value, by its tag; that of text (1) says its own length."""
+"""Number of bytes of a constant, by its tag; a text (1) begins with its length."""
 _UTF8, _INTEGER, _LONG, _DOUBLE = 1, 3, 5, 6
 _ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
     *(0x2A, 0x99, 0x9A, 0xAA, 0xAB, 0xAC),
@@ -59,7 +59,7 @@ _ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A predicate that is a Boolean field or method, or its opposite."""
+    """A predicate of the grammar: a Boolean field or method, or its negation."""
 
     name: str
     negated: bool
@@ -185,7 +185,7 @@ def _cases(code: bytes) -> list[tuple[int, int]]:
 EPSILON, RANGE, RULE, PREDICATE, ATOM, ACTION, SET, NOT_SET, WILDCARD, PRECEDENCE = range(1, 11)
 """Kinds of edges."""
 END = -1
-"""The number that follows the last token or character."""
+"""The number of the input's end, which follows the last token or character."""
 _VERSION = 4
 _BLOCK_STARTS = (3, 4, 5)
 _RULE_STOP, _LOOP_END = 7, 12

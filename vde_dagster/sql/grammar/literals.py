@@ -50,7 +50,7 @@ UNITS = frozenset(
     )
     for plural in ("", "S")
 )
-"""Units after a value of INTERVAL; only the grammar accepts the first one."""
+"""Units after a value of INTERVAL; only Spark's grammar accepts the first unit."""
 _HOUR, _MINUTE, _SECOND = r"(?:[01]?\d|2[0-3])", r"[0-5]?\d", r"[0-5]?\d(?:\.\d{1,9})?"
 _FROM_TO = {
     ("YEAR", "MONTH"): (r"\d+-(?:0*\d|0*1[01])", "'1-6'"),

@@ -194,7 +194,7 @@ class _Bracketer:
             self._bracket(run.start, end)
 
     def _group(self, start: int, end: int, operators: list[tuple[int, int, int]]) -> None:
-        """Put brackets around operands that SQLGlot would group otherwise than Spark."""
+        """Put brackets around operands that SQLGlot would group differently than Spark."""
         operands = [(start, operators[0][0], _NO_OPERATOR)]
         waiting: list[tuple[int, int]] = []  # levels here and there
         for number, (index, width, level) in enumerate(operators):

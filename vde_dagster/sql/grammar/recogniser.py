@@ -15,7 +15,7 @@ from vde_dagster.sql.grammar.compiled import PRECEDENCE, PREDICATE, RULE, Networ
 _Call = tuple[int, int]
 """A rule's first state, and the required precedence."""
 _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
-"""The state after a token, and rules that begin with the token, each with the state after it."""
+"""The state after a token, and rules that it begins, each with the state after the rule."""
 
 
 class Barred(NamedTuple):

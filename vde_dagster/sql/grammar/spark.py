@@ -46,7 +46,7 @@ _UNFINISHED = {
     "nonTrivialPrimitiveType": ("CHAR", "CHARACTER", "VARCHAR"),
     "sampleMethod": ("expression",),
 }
-"""Rules that the grammar lets end after tokens where Spark then refuses the query."""
+"""Tokens after which Spark refuses the end of a rule, although its grammar accepts it."""
 _QUERY = "query"
 _MOST = 2_000
 """Maximum number of token lists with a cached result; many models share one."""

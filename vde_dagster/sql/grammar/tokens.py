@@ -326,7 +326,7 @@ class Calls:
         return self._closing.get(opening, len(self._in) - 1)
 
     def _top_level(self, index: int) -> list[int]:
-        """List the tokens between a call's brackets that no inner bracket holds."""
+        """List the tokens between a call's brackets that are not inside inner brackets."""
         found = []
         at, end = index + 2, self._end_of_bracket(index + 1)
         while at < end:

@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 
 SPARKS = frozenset({"", "spark", "spark2", "databricks"})
-"""Dialects whose functions are Spark's; Spark lacks functions of Databricks alone."""
+"""Dialects with Spark's functions; Spark lacks some functions of Databricks."""
 
 
 class Unwritable(ValueError):
-    """A form of another dialect without an equal in Spark; the message names the form.
+    """A form of another dialect without an equivalent in Spark; the message names the form.
 
     Args:
         types: Names of the types in the form, in capitals, to find its place.
 
     Attributes:
-        function: Name of a function that no grid has verified, or None.
+        function: Name of a function that is not in the list of verified functions, or None.
         start: Offset of the form in the text of its query, or None if unknown.
     """
 

@@ -52,7 +52,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name struct fields after their columns, as both dialects and Spark's reader do.
+    """Name struct fields after their columns, as Spark and the dialects do.
 
     Raises:
         Unwritable: Snowflake would leave out keys without a value.
@@ -149,7 +149,7 @@ def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
 
 
 def _is_length(value: exp.Expr) -> bool:
-    """Return whether a value is a number of intervals."""
+    """Return whether a value is a product with an INTERVAL."""
     inner = [value.this, value.expression] if isinstance(value, exp.Mul) else []
     return any(isinstance(one.unnest(), exp.Interval) for one in inner)
 
@@ -167,9 +167,9 @@ def _negated(node: exp.Is, dialect: str) -> Made:
 
 
 _BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
-"""Dialects whose DATEDIFF always counts the ends of units; SQLGlot marks other such calls."""
+"""Dialects whose DATEDIFF always counts boundaries of units; SQLGlot marks other such calls."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric", "mysql"})
-"""Dialects whose weeks begin on Sunday by default; BigQuery's newer trees have a mark."""
+"""Dialects whose weeks begin on Sunday by default; newer SQLGlot marks BigQuery's."""
 _UNITS = {
     "MS": "MILLISECOND",
     "MILLISECONDS": "MILLISECOND",
@@ -185,7 +185,7 @@ _SPARK_UNITS = frozenset(
 
 
 def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Count the ends of units between two times, where Spark's DATEDIFF counts whole units."""
+    """Count the boundaries of units between two times; Spark's DATEDIFF counts whole units."""
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -234,7 +234,7 @@ def _json(node: exp.Expr, dialect: str) -> Made:
 
 
 def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
-    """Return NULL where an argument is NULL, which Spark passes over."""
+    """Return NULL if an argument is NULL; Spark ignores arguments that are NULL."""
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -261,7 +261,7 @@ def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
 
 
 def _in_brackets(node: exp.Binary, dialect: str) -> Made:
-    """Put brackets around a former call, such as `xor(a, b)`, or a tighter operator."""
+    """Put brackets around an operator inside another one: it was a call, or binds less in Spark."""
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None

@@ -1,8 +1,8 @@
 """Comparisons of rows, of values with lists, and of values with queries.
 
-In Spark fields of rows that are NULL are equal and the least, as nowhere else; DuckDB's are equal
-and the greatest. `x IN (SELECT …)` that is not a condition is false in Spark where it would be
-NULL. DuckDB and PostgreSQL were run; for others the rules of SQL's standard hold.
+NULL fields of rows are equal and come first in Spark, equal and last in DuckDB, and not equal in
+other engines. Outside of conditions, `x IN (SELECT …)` is false in Spark where it would be NULL.
+DuckDB and PostgreSQL were run; for others the rules of SQL's standard hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
     """Write a comparison of two rows as comparisons of their fields.
 
     Raises:
-        Unwritable: The order of rows with NULLs is another one on Spark.
+        Unwritable: The order of rows with NULLs differs on Spark.
     """
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):

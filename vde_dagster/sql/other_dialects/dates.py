@@ -30,7 +30,7 @@ _OTHER_NAMES = _pairs(
 
 
 def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
-    """Write a truncation with a unit that Spark has for its kind of value.
+    """Write a truncation with a unit that Spark has for the kind of value.
 
     Raises:
         Unwritable: Spark has no such unit, or the unit is computed.
@@ -124,7 +124,7 @@ _DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
 
 
 def is_date(node: exp.Expr) -> bool:
-    """Return whether an expression is a date, as far as its words alone tell."""
+    """Return whether an expression is certainly a date, whatever the types of its columns."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
         return bool(node.to.this == exp.DType.DATE)
@@ -234,7 +234,7 @@ def _interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return a unit without SQL Server's abbreviation."""
+    """Return the full name of a unit, which SQL Server may abbreviate."""
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 
@@ -252,7 +252,7 @@ _SPARK_LETTERS = _pairs(
 )
 _DIRECTIVE = re.compile(r"%-?[A-Za-z%]")
 _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
-"""Dialects whose formats are letters: letters that SQLGlot keeps are patterns it does not know."""
+"""Dialects whose formats are letters: SQLGlot keeps letters that it cannot translate."""
 
 
 def _letters(form: str, dialect: str) -> str:
@@ -366,7 +366,7 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
     """Round a time to the digits of its type.
 
     Raises:
-        Unwritable: The type has other digits of a second than Spark can round to.
+        Unwritable: The type has a number of fractional digits that Spark cannot round to.
     """
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
@@ -384,7 +384,7 @@ def rounded_time(node: exp.Cast, dialect: str) -> Made:
         if fraction is None or len(fraction[1]) <= int(digits):
             return None
     if digits not in _ROUNDED or dialect not in _ROUNDING_TIMES:
-        raise Unwritable(f"times of {digits} digits of a second")
+        raise Unwritable(f"times with {digits} fractional digits")
     unit, half = _ROUNDED[digits]
     made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     made.meta["rounded"] = True

@@ -112,7 +112,7 @@ def size(node: exp.ArraySize, dialect: str) -> Made:
     """Return NULL for an empty list, as PostgreSQL's array_length does.
 
     Raises:
-        Unwritable: The size of another dimension than the first.
+        Unwritable: The call is for another dimension than the first.
     """
     if dialect != "postgres":
         return None
@@ -137,12 +137,12 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
         raise Unwritable("LIMIT inside of an aggregate function")
     order = query.args.get("order")
     if order is not None and dialect in ("postgres", "redshift") and _renames(query, order):
-        raise Unwritable("LIMIT after an order by an expression of a name in the SELECT list")
+        raise Unwritable("LIMIT after ORDER BY of an expression with an alias of the SELECT list")
     return None
 
 
 def _renames(query: exp.Query, order: exp.Order) -> bool:
-    """Return whether an expression of ORDER BY has a column whose name is another expression's."""
+    """Return whether an expression of ORDER BY has a column named like an alias of SELECT."""
     named = {
         one.alias.lower()
         for one in query.selects

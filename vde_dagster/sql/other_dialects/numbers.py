@@ -188,7 +188,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
 
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Return whether an expression alone is certainly a float or a decimal; None if neither."""
+    """Return whether an expression is a float or a decimal whatever its columns, or None."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:
@@ -224,14 +224,14 @@ def float_division(node: exp.Div, dialect: str) -> Made:
 
 
 def whole_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
+    """Write a division of integers as DIV, where the dialect's `/` drops the remainder."""
     if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
         return None
     return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Return whether an expression alone is certainly an integer."""
+    """Return whether an expression is certainly an integer, whatever the types of its columns."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int

@@ -1,8 +1,8 @@
 """Percentiles of DuckDB and PostgreSQL, which Spark has as the function PERCENTILE.
 
-SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. Spark's
-is a DOUBLE, as PostgreSQL's is. DuckDB's has the type of its argument, except for integers, and is
-rounded for a DECIMAL. So only integers and DOUBLE are accepted from DuckDB.
+SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. In
+Spark and PostgreSQL the result is a DOUBLE. In DuckDB it has the type of the argument, except for
+integers, and is rounded for a DECIMAL. So only integers and DOUBLE are accepted from DuckDB.
 
 Sources: PostgreSQL's manual 9.21, table 9.62; DuckDB 1.4 itself.
 """
@@ -14,7 +14,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 _SAME_TYPE = ("tinyint", "smallint", "int", "bigint", "double")
-_REFUSED = "percentile_cont of duckdb is known for integers and DOUBLE only: cast what it orders by"
+_REFUSED = "percentile_cont of duckdb is translated only for integers and DOUBLE: cast its sort key"
 
 
 def interpolates(node: exp.Expr, dialect: str) -> bool:

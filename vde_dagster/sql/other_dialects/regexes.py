@@ -59,7 +59,7 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
             longest alternative, Java the first.
 
     Raises:
-        Unwritable: A part of the pattern has no known equal in Java.
+        Unwritable: A part of the pattern has no known equivalent in Java.
 
     >>> java_pattern("^a.c$", "duckdb"), java_pattern("^[a-z]+", "duckdb")
     ('^a[^\\\\n]c\\\\z', '^[a-z]+')

@@ -64,7 +64,7 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
-    """Return a sum; of a literal integer and a number the literal."""
+    """Return a sum; of a literal integer and a number, return a literal."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:
@@ -151,7 +151,7 @@ def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Ex
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
-    """Return no text for a start at 0, or before the text's first character."""
+    """Return an empty text for a start at 0, or before the text's first character."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
         exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
@@ -306,7 +306,7 @@ def writes_instant(node: exp.Expr, dialect: str) -> bool:
 
 
 def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
-    """Return whether a value is an instant with a zone, as far as its words tell."""
+    """Return whether a value is certainly an instant with a zone."""
     if not isinstance(value, exp.Expr) or id(value) in seen:
         return False
     seen.add(id(value))
@@ -389,7 +389,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 
 
 def capitalized(node: exp.Initcap, dialect: str) -> Made:
-    """Begin every word with a capital, where words end at more than blanks."""
+    """Capitalize every word, in dialects where other characters than blanks end words."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
         return None
@@ -438,7 +438,7 @@ def formatted(node: exp.Format, dialect: str) -> Made:
             text += found[0][0]
             continue
         if found[0] != "{}" or not values or not _is_plain(values[0]):
-            raise Unwritable("format() with a specification, or of what may not be a text")
+            raise Unwritable("format() with a specification, or an argument that may not be a text")
         parts += [exp.Literal.string(text)] if text else []
         parts.append(values.pop(0).copy())
         text = ""

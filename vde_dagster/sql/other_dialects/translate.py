@@ -34,7 +34,7 @@ def spark_text(
 ) -> str:
     """Write a tree of another dialect, which is changed, as Spark SQL.
 
-    Only verified functions and functions in `trusted` are accepted; None accepts all of them.
+    Only verified functions and functions in `trusted` are accepted; None accepts every function.
 
     The text is parsed and written again: a difference would be an error of SQLGlot.
 
@@ -74,12 +74,12 @@ def spark_text(
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, again, strict=False))
         same = len(list(pairs))
         near = text[max(same - 20, 0) : same + 20]
-        raise Unwritable(f"'{near}' would not be read as it was meant")
+        raise Unwritable(f"SQLGlot would misread its own translation near '{near}'")
     return text
 
 
 def _has_known_format(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a format could be written in Spark's letters."""
+    """Return whether a time format can be written in Spark's letters."""
     form = node.args.get("format")
     if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
         return True  # Its strftime takes the format first, too.
@@ -254,7 +254,7 @@ def _apply(join: exp.Join) -> None:
 
 
 def _split(call: exp.Anonymous) -> None:
-    """Write STRING_SPLIT as the rows of SPLIT; no text has no rows in both."""
+    """Write STRING_SPLIT as the rows of SPLIT; NULL has no rows in both."""
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()

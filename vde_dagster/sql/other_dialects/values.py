@@ -124,7 +124,7 @@ def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
 
 
 def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
-    """Return the bytes of a hash, where Spark's function returns their digits."""
+    """Return the bytes of a hash; Spark's function returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -146,7 +146,7 @@ def logarithm(node: exp.Log, dialect: str) -> Made:
 
 
 def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Return false where a list with NULL does not have a value, as DuckDB does."""
+    """Return false if a list with NULL does not contain a value, as DuckDB does."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)

@@ -1,6 +1,6 @@
 """Spark SQL written from trees, with parameters as time variables: `@name`.
 
-SQLGlot's own generator changes two meanings. Spark has no QUALIFY: SQLGlot (30.30,
+SQLGlot's own generator changes two forms. Spark has no QUALIFY: SQLGlot (30.30,
 `transforms.eliminate_qualify`) rewrites it by bare column names, so that `PARTITION BY c.k` becomes
 the expression of an output named `k`, and it leaves DISTINCT, ORDER BY and LIMIT before the filter.
 SQLGlot also lifts every nested WITH to the top (`transforms.move_ctes_to_top_level`) whatever the
@@ -85,7 +85,7 @@ def query_sql(tree: exp.Expr, *, strict: bool = False) -> str:
     """Write a query as one line of Spark SQL without comments, with parameters as `@name`.
 
     Raises:
-        UnsupportedError: `strict` is set, and SQLGlot itself doubts a part of what it writes.
+        UnsupportedError: `strict` is set, and SQLGlot reports a part that it cannot write.
     """
     tree = with_variables(tree)
     for select in reversed(list(tree.find_all(exp.Select))):

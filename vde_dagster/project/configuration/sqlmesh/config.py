@@ -90,17 +90,17 @@ class CategorizerConfig(Shape):
 
     @classmethod
     def all_off(cls) -> CategorizerConfig:
-        """Set all to OFF."""
+        """Return the configuration with the mode OFF for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.OFF))
 
     @classmethod
     def all_semi(cls) -> CategorizerConfig:
-        """Set all to SEMI."""
+        """Return the configuration with the mode SEMI for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.SEMI))
 
     @classmethod
     def all_full(cls) -> CategorizerConfig:
-        """Set all to FULL."""
+        """Return the configuration with the mode FULL for every type."""
         return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.FULL))
 
 

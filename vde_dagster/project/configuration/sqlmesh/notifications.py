@@ -26,7 +26,7 @@ _SHORTEST = 3
 def notify_table(
     targets: Any, users: Any, variables: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the table of a configuration, and the names of targets without an effect.
+    """Return the table `notify` for a configuration, and the names of targets without an effect.
 
     Args:
         targets: The project's `notification_targets`, as JSON values.

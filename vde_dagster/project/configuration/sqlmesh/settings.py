@@ -150,7 +150,7 @@ class _Meaning:
             values.pop(at, None)
             return {}, at
         if not isinstance(given, Mapping):
-            self._wrong((at,), f"'{at}' is a table of gateways", "write name: …")
+            self._wrong((at,), f"'{at}' must be a table of gateways", "write name: …")
             return {}, at
         alone = bool(given) and all(key in GatewayConfig.model_fields for key in given)
         gateways = {"": given} if alone else {str(key): own for key, own in given.items()}
@@ -160,7 +160,7 @@ class _Meaning:
                 self._check(GatewayConfig, own, keys)
                 self._note_unused(GatewayConfig, own, f"{at}.*" if name else at)
             elif own is not None:
-                self._wrong(keys, f"gateway '{name}' is no table", "write connection:")
+                self._wrong(keys, f"gateway '{name}' is not a table", "write connection:")
         return gateways, at
 
     def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:

@@ -178,7 +178,7 @@ class TargetAdapter:
 
     def __getattr__(self, name: str) -> Any:
         raise ExecutionError(
-            f"a materialization asks its adapter for '{name}', which does not exist here",
+            f"a materialization uses '{name}' of its adapter, which does not exist here",
             hint="it has replace_query, insert_append, execute, fetchdf and spark",
         )
 

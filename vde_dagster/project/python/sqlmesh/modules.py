@@ -15,7 +15,7 @@ from typing import Any
 from vde_dagster.base.texts import closest, lines_by_key
 
 Names = dict[str, str]
-"""Defining modules by name; `*` has the module of all other names."""
+"""The module that defines each name; `*` stands for all other names."""
 
 _MODULES: dict[str, Names] = {
     module: {
