@@ -412,7 +412,7 @@ class Described:
     """Description of one model from a file of descriptions.
 
     Args:
-        columns: Texts by column as written there; empty for an unfinished description.
+        columns: Descriptions by column name as written; empty for an unfinished description.
         places: Places of the columns, by the same names.
     """
 

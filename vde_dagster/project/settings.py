@@ -45,9 +45,9 @@ class SparkSettings:
     Args:
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
-        batch_bytes: Maximum size of its parents' files that a batch of a backfill reads, if the
+        batch_bytes: Maximum size of the files of parents that one batch of a backfill reads, if the
             model has no `batch_size`; by default a quarter of the JVM's memory if tasks run in
-            it, else 64 GiB.
+            the JVM, else 64 GiB.
         warm: Whether commands and runs share a background Spark, if the master is `local[…]` and
             PySpark's client is installed.
         warm_minutes: Minutes without work after which the background Spark stops.
@@ -147,7 +147,7 @@ class CostSettings:
 
     @property
     def known(self) -> bool:
-        """Whether the prices are not all zero."""
+        """Whether any price is not zero."""
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
@@ -197,7 +197,7 @@ class PluginSettings:
         return ()
 
     def catalog_key(self) -> str | None:
-        """Return the key that selects the catalog of the table's name, if set."""
+        """Return the key of this table that is set and selects the plug-in's catalog, or None."""
         return None
 
 
@@ -251,7 +251,7 @@ class Settings:
             project's catalog.
         catalog_type: Catalog plug-in that stores tables and views, instead of the state's database.
         trino_catalog: Name of the same catalog in Trino, to make views readable there.
-        view_catalogs: Names of the catalog by further dialects that views are also written for.
+        view_catalogs: Names of the catalog by dialect; views are also written in these dialects.
         sources: Names of plug-in sources of models.
         state_url: SQLAlchemy URL of the state database.
         warehouse: Folder or URL of the tables' files.
@@ -268,7 +268,7 @@ class Settings:
         time_column_format: Default format of text time columns, in strftime's form.
         forward_only: Whether all plans are forward-only.
         max_removed: Maximum share of an environment's models that a plan may remove without
-            confirmation, from 0 to 1; up to two of many are always allowed.
+            confirmation, from 0 to 1; removing one or two of many is always allowed.
         no_diff: Whether `vde plan` hides changes of the SQL text.
         before_all: Statements that run before everything else when a plan is applied.
         after_all: Statements that run after its views are published.
@@ -557,7 +557,7 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Check whether only a folder's name identifies this as the owner."""
+        """Check whether the names differ, and no equal ids prove that this is the owner."""
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
@@ -576,7 +576,7 @@ PYPROJECT = Path("pyproject.toml")
 
 @dataclass(frozen=True, slots=True)
 class SettingPlaces:
-    """Places of settings.
+    """Finds the places of settings.
 
     Args:
         text: Text of `pyproject.toml`.

@@ -57,10 +57,10 @@ class YamlDocument:
         Args:
             keys: Key path of the value.
             what: Name of the value in messages (`a sync`).
-            see: Documentation to refer to if the value has another form.
+            see: Documentation to refer to if the value has an invalid form.
 
         Raises:
-            ProjectError: The value has another form; the error points at the invalid part.
+            ProjectError: The value has an invalid form; the error points at the invalid part.
         """
         import msgspec
 
@@ -139,7 +139,7 @@ _SIGNS = ("{{", "{%", "{#")
 def load_rendered_yaml(
     path: Path, text: str, variable: Callable[..., Any], asked: set[str], hint: str
 ) -> YamlDocument:
-    """Render a file's text, and parse it; its lines are known if Jinja kept their number.
+    """Render a file's text, and parse it; lines are known if Jinja kept their number.
 
     Args:
         variable: Returns the value of `var(…)`; its errors are reported at the template's line.

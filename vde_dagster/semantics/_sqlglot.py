@@ -115,7 +115,7 @@ def type_text(kind: exp.DataType | None) -> str:
 def type_key(kind: exp.Expr) -> str:
     """Return a text that is equal for two types only if Spark treats them as one type.
 
-    SQLGlot writes types of other engines, and TIME, as different types.
+    SQLGlot's own text is equal for some types, such as TIME and TIMESTAMP.
     """
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]

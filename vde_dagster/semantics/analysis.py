@@ -74,7 +74,7 @@ def analyze(
         scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.
         tree: The tree from `sql.reading`, if available; it is modified.
-        of: The owner of the query, for the log.
+        of: The name of the model or audit with the query, for the log.
         session: The session that the query runs in.
         origin: The dialect that the query was written in.
 

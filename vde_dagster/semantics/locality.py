@@ -24,7 +24,7 @@ def columns_of_key(
     schema: Mapping[str, Mapping[str, str]],
     key: Sequence[str],
 ) -> dict[str, Columns]:
-    """Return the columns with the key's values, for each table that the query is local in by it.
+    """Return the columns with the key's values, per table where the query is local by the key.
 
     A row of the table affects only the query's rows whose key equals one of these tuples of columns
     in the row. Rows of other tables may affect any row of the query; the result is empty if the

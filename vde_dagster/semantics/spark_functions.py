@@ -181,7 +181,7 @@ ARGUMENTS = _pairs(*_lines("arguments"))
 """Numbers of arguments: ``2-3`` is two or three; unlisted functions take one.
 
 Made by asking Spark 4.1's `functionRegistry.lookupFunction` for each name with 0 to 16 NULLs,
-which answers WRONG_NUM_ARGS; `dateadd` and similar functions take a unit as a third.
+which fails with WRONG_NUM_ARGS; `dateadd` and similar functions take a unit as a third argument.
 """
 _UNCOUNTED = OPERATORS | PARSED | CATALOG
 

@@ -119,7 +119,7 @@ class SparkEngine:
         """Return (column, Spark SQL type) of a query, without running it.
 
         Args:
-            before: Statements that run before it, in a private session.
+            before: Statements that run before the query, in a private session.
             after: Statements that run in that session after the analysis.
         """
         if not before and not after:
@@ -132,7 +132,7 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyze a query, once for its columns and for the fill that follows."""
+        """Analyze a query once, for its columns and for the fill that follows."""
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
@@ -360,7 +360,7 @@ class SparkEngine:
 
         Args:
             sources: A Spark SQL query for the rows of each parent.
-            before: Statements that run before it, in the same session.
+            before: Statements that run before the model, in the same session.
         """
         columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
         with (

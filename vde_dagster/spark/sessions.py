@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 10.0
-"""Seconds without a new attempt to start Spark; threads that waited for it fail at once."""
+"""Seconds after a failed start of Spark without a new attempt; waiting threads fail at once."""
 
 
 class Sessions:

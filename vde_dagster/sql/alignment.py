@@ -42,7 +42,7 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Find the first of several runs of words, (begin, length), in another text.
+    """Find, in another text, the first of several runs of words given as (begin, length).
 
     If a run occurs there several times, the words around it decide.
     """

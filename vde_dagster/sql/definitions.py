@@ -26,7 +26,7 @@ Definition = exp.Expr | Stored | None
 
 
 def find_definitions(column: exp.Column) -> list[Definition]:
-    """Return the possible definitions of a column in the queries that it reads."""
+    """Return the possible definitions of a column in the sources of its query."""
     return list(_in_scopes(column))
 
 

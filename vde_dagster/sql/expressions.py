@@ -25,7 +25,7 @@ class Expression:
     """One Spark SQL expression over columns.
 
     Args:
-        mentions: Every column in it, with the offsets (start, end) of each part.
+        mentions: Every column in the expression, with the offsets (start, end) of each part.
     """
 
     text: str
@@ -155,7 +155,7 @@ def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str
         trusted: Functions of the dialect that are taken to be Iceberg's transforms.
 
     Raises:
-        ValueError: It is neither, or a function with another meaning than the transform has.
+        ValueError: The text is neither, or a function with another meaning than the transform.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

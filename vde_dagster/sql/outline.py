@@ -33,7 +33,7 @@ class SelectPieces:
     """The SELECT that a token belongs to, in pieces.
 
     Args:
-        inside: Index of a token of the SELECT, in no SELECT inside it.
+        inside: Index of a token of the SELECT that is in no nested SELECT.
     """
 
     def __init__(self, text: str, tokens: list[Token], inside: int) -> None:

@@ -19,7 +19,7 @@ class TemporaryView:
     Args:
         columns: Names for the query's columns, quotes included; empty to keep the query's names.
         start: Offset in the statement where the query begins; None without a query.
-        problem: Why the view cannot be part of one model's query, with a hint, or None.
+        problem: The reason why the view cannot be part of a model's query, and a hint; or None.
     """
 
     name: str

@@ -90,14 +90,16 @@ _NAMES = {"type": "string"}
 class ScdType2(Kind):
     """Common base of both kinds.
 
-    Attributes: unique_key: Columns and expressions over columns that identify the versions of a
-    row; NULLs count as equal. valid_from_name: Added column with the instant when a version becomes
-    valid. valid_to_name: Added column with the instant at which a version ends; NULL for the
-    current version. time_data_type: Spark SQL type of both. invalidate_hard_deletes: Whether a key
-    that the query no longer returns ends. updated_at_name: Column with the time of a row's last
-    update, if there is one. as_dbt: Whether versions begin and end exactly as in dbt's snapshots:
-    at `updated_at`, for every row of the query, with NULL equal to nothing. deleted_name: Added
-    column that is `True` in records of deletions, or empty for none.
+    Attributes:
+        unique_key: Columns and expressions that identify the versions of a row; NULLs are equal.
+        valid_from_name: Added column with the start of a version.
+        valid_to_name: Added column with the end of a version; NULL for the current version.
+        time_data_type: Spark SQL type of both.
+        invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
+        updated_at_name: Column with the time of a row's last update, if there is one.
+        as_dbt: Whether versions begin and end exactly as in dbt's snapshots: at `updated_at`, for
+            every row of the query, with NULL equal to nothing.
+        deleted_name: Added column that is `True` in records of deletions, or empty for none.
     """
 
     __slots__ = ()

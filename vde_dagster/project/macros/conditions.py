@@ -1,7 +1,7 @@
 """Conditions of macros: constant expressions (`@IF`), and clauses with conditions (`@WHERE`).
 
 Constants are computed as in SQLMesh, which runs them as Python: `7 / 2` is 3.5, and NULL counts as
-false. A bare word is its own name. Clauses also follow SQLMesh (sqlmesh_macros.md there, "SQL
+false. A bare word is a text. Clauses also follow SQLMesh (sqlmesh_macros.md there, "SQL
 clause operators"): a clause whose condition is false is omitted up to the next clause.
 """
 
@@ -58,7 +58,7 @@ def constant(tree: exp.Expr) -> Any:
     """Compute an expression without columns of tables; None is NULL.
 
     Raises:
-        NotConstantError: It has no value before the query runs.
+        NotConstantError: The expression has no value before the query runs.
     """
     from sqlglot import exp
 

@@ -155,7 +155,7 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     """Replace a function's parameters in its body if they are bare words.
 
-    Names with an `@` are variables in scope, which templates in quotes also see.
+    Names with an `@` are variables in scope; templates in quotes use them, too.
     """
     tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)

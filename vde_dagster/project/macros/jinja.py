@@ -173,7 +173,7 @@ class Templates:
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
-    """Return the errors in files of Jinja macros, by path, from their texts by path."""
+    """Return the errors in files of Jinja macros by path; `macros` has their texts by path."""
     found: dict[str, ProjectError] = {}
     for path, text in macros.items():
         try:
@@ -245,7 +245,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert, before the first word of every line that is printed unchanged, its offset."""
+    """Insert the offset of every line that is printed unchanged before its first word."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

@@ -133,7 +133,7 @@ EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing"
 
 
 def this_model_values(table: str) -> dict[str, str]:
-    """Return SQL text by variable of `@this_model`'s quoted name and its parts.
+    """Return the SQL texts of `@this_model`'s quoted name and of its parts, by variable.
 
     A fourth part of the name, a branch, is only in the quoted name.
     """

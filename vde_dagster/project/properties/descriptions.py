@@ -30,7 +30,7 @@ def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
     """Read a file of descriptions.
 
     Raises:
-        ProjectError: The file has another form; points at its line.
+        ProjectError: The file has an invalid form; points at its line.
     """
     return LoadedFile(path, described=read_descriptions(load_yaml(path, text), names))
 

@@ -21,11 +21,11 @@ _JITTERS = ("full", "plus_minus")
 _CONDITIONS = ("eager", "on_missing", "on_cron")
 _CONCURRENCY_TAG = "dagster/concurrency_key"
 _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
-"""Keys that Dagster accepts without a warning."""
+"""Keys of tags that Dagster accepts without a warning."""
 
 
 def read_execution(given: Mapping[str, Value]) -> dict[str, Any]:
-    """Read a header's properties of its step in Dagster as fields of `Model`."""
+    """Read a header's properties of the model's step in Dagster as fields of `Model`."""
     readers = {
         "retry_policy": _retries,
         "op_tags": _op_tags,

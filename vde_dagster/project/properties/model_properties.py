@@ -54,7 +54,7 @@ def read_kind(
     """Read `NAME` or `NAME (property value, …)`; a seed's path is returned as written.
 
     Args:
-        dialect: SQLGlot dialect of SQL in it.
+        dialect: SQLGlot dialect of SQL in the value.
         defaults: Default values of the kind's properties.
         trusted: Functions of the dialect that are assumed to be equal on Spark.
     """
@@ -429,7 +429,7 @@ PROPERTIES = (
 
 
 def model_schema() -> dict[str, Any]:
-    """Return the schema, without refused properties.
+    """Return the JSON Schema of a model's properties, without refused properties.
 
     Source: https://json-schema.org/draft/2020-12/schema
     """

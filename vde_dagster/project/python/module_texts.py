@@ -40,7 +40,7 @@ class Module:
 
     @cached_property
     def futures(self) -> frozenset[str]:
-        """Its imports from `__future__`, which affect the compilation of the whole file."""
+        """The imports from `__future__`, which affect the compilation of the whole file."""
         return frozenset(
             statement.names[0].name
             for statement in self.statements
@@ -77,7 +77,7 @@ class Modules:
         """Parse a file.
 
         Raises:
-            SyntaxError: It is not valid Python.
+            SyntaxError: The file is not valid Python.
         """
         if path in self._loaded:
             return self._loaded[path]

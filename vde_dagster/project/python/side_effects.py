@@ -218,7 +218,7 @@ class Inertness:
         return False
 
     def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
-        """Check whether evaluating an annotation does nothing.
+        """Check whether evaluating an annotation has no side effects.
 
         Args:
             outside: Whether classes of the project, which may define operators, are excluded.

@@ -1,6 +1,6 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Only names, and declared types: Spark alone infers an expression's type reliably.
+Types are only known if declared: Spark alone infers an expression's type reliably.
 
 Spark does not support these query forms, so they are rewritten with column names, if the project's
 files determine them. Otherwise `* REPLACE` and `UNION BY NAME` are refused, and an alias in WHERE
@@ -38,7 +38,7 @@ def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
     """Return a model's columns in order, with declared types.
 
     Raises:
-        UnknownColumnsError: The files do not determine them.
+        UnknownColumnsError: The files do not determine the columns.
     """
     added: dict[str, str | None] = {one.name: one.type for one in model.kind.added_columns}
     if model.columns:

@@ -19,7 +19,7 @@ def load_exposures(path: Path, text: str, names: TableNames) -> LoadedFile:
     """Read a list of exposures from YAML.
 
     Raises:
-        ProjectError: The file has another form.
+        ProjectError: The file has an invalid form.
     """
     document = load_yaml(path, text)
     if document.value is None:

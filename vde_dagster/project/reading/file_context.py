@@ -1,6 +1,6 @@
 """Context shared by all model files of a project: macros, audits, defaults, code.
 
-It imports SQLGlot at its first use, because plug-ins import it before any file is read.
+SQLGlot is imported at its first use, because plug-ins import this module before files are read.
 """
 
 from __future__ import annotations

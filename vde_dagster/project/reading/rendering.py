@@ -100,7 +100,7 @@ def render(
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Raise an error, which calls the text `what`, unless it is exactly one query."""
+    """Raise an error unless the text is exactly one query; the error calls the text `what`."""
     text = _Text(expander, expanded, what).without_nothing()
     text.check_query(text.parse()[1])
 
@@ -192,7 +192,7 @@ class _Text:
 
         Args:
             needed: Returns whether a text may have such forms.
-            is_translated: Whether SQLGlot has translated it from another dialect.
+            is_translated: Whether SQLGlot has translated the text from another dialect.
         """
         text = self
         tokens, tree = text.parse_translated() if is_translated else text.parse()

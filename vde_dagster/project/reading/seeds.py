@@ -72,8 +72,8 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     Values of columns that are not text lose surrounding whitespace, so that casts can read them.
 
     Raises:
-        UsageError: The file, or the way to read it, differs from the plan, or the file is outside
-            the project.
+        UsageError: The file, or the way to read it, has changed since the plan was created; or
+            the file is outside the project.
     """
     import pyarrow as pa
 
@@ -124,7 +124,7 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
 
 
 def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -> None:
-    """Check that `na_values` by column names columns of the file."""
+    """Check that the columns named in `na_values` are in the file."""
     assert isinstance(model.kind, Seed)
     known = {name.lower() for name in table.column_names}
     for column, _ in model.kind.column_null_values:

@@ -146,7 +146,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
 
 
 def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
-    """Read the settings' statements for every model."""
+    """Read the statements that the settings define for every model."""
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):

@@ -81,7 +81,7 @@ def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[B
 
 
 def split_statements(source: SourceText, dialect: str) -> tuple[Statement, ...]:
-    """Split a text without headers."""
+    """Split a text without headers into statements."""
     (block,) = split_blocks(source, dialect, Header("", {}, source, 0))
     return block.statements
 

@@ -145,9 +145,7 @@ class Folder:
         self.units.update(hashes)
 
     def text(self, path: str) -> str:
-        r"""Return a file's text, with `\n` as line ending. The text of units is known to their
-        source.
-        """
+        r"""Return a file's text, with `\n` as line ending; empty for a unit."""
         if path in self.units:
             return ""
         return decoded(Path(path), self.hasher.content(path))

@@ -198,7 +198,7 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Return whether a function's arguments are names of keys, not values: GROUPING and its ID."""
+    """Return whether a function takes keys by name, not by value: GROUPING and GROUPING_ID."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 

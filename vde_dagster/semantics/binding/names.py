@@ -94,7 +94,7 @@ class Scope:
 
 
 class Found(NamedTuple):
-    """A resolved name: its expression, its type, and how many fields follow."""
+    """A resolved name: its expression, its type, and the number of field names after it."""
 
     node: Node
     type: Any
@@ -124,7 +124,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
         parts: In lower case.
 
     Raises:
-        NotFound, Ambiguous, Unclear: See there.
+        NotFound, Ambiguous, Unclear: See these classes.
     """
     first = _in_tables(parts, scope, terms)
     if len(parts) == 1 or first is None:

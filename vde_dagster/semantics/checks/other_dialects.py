@@ -235,7 +235,7 @@ _INTERVALS = frozenset(DIALECTS) - DAYS_BETWEEN - {"mysql"}
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Refuse a text plus an interval, which Spark writes as a text or refuses."""
+    """Refuse a text plus an interval, which Spark returns as a text or refuses."""
     sides = (e.this, e.expression)
     moved = [one for one, length in (sides, sides[::-1]) if _is_interval(length)]
     if not moved or _is_interval(moved[0]):

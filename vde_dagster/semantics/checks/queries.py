@@ -106,7 +106,7 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
 def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
-    """Return the columns below an expression that are in no aggregate function and in no key."""
+    """Return the columns in an expression that are outside of aggregate functions and keys."""
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
@@ -160,7 +160,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Find mistakes in the SELECT list of a query's names; None for unknown `names`."""
+    """Find mistakes in the names of a SELECT list; `names` may be unknown (None)."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

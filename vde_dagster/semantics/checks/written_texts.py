@@ -373,7 +373,7 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
     """Find decimals whose digits after the point are cut by their common type in DuckDB.
 
-    Its common type keeps the digits before the point if both do not fit into 38.
+    The common type keeps the digits before the point if not all digits fit into 38.
     """
     if origin.dialect != "duckdb":
         return None

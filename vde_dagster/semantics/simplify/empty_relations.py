@@ -230,7 +230,7 @@ class _Emptied:
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """Return the one form of all queries without rows: typed NULLs, and no table."""
+        """Give a query without rows the form of all such queries: typed NULLs, and no table."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]
@@ -242,7 +242,7 @@ class _Emptied:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Return the totals of no rows: zero for counts, NULL for other functions."""
+        """Replace totals over no rows: by zero for counts, by NULL for other functions."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

@@ -1,5 +1,5 @@
-"""Joins and IN that only test whether a row exists, as EXISTS; EXISTS on keys of a grouping, pushed
-down to its rows as Spark's optimizer does with semi and anti joins (`PushDownLeftSemiAntiJoin`).
+"""Rewrites of joins and IN that only test whether a row exists, to EXISTS. EXISTS on a grouping's
+keys is pushed into the grouping, as Spark does with semi joins (`PushDownLeftSemiAntiJoin`).
 
 Such joins are ``a JOIN d ON a.k = d.k`` where ``k`` is the key of ``d`` and no column of ``d`` is
 used; ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with at most one match that

@@ -147,7 +147,7 @@ def is_exact(key: Node, facts: Facts) -> bool:
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Return whether a reader may notice which of several equal key values a group has."""
+    """Return whether outer expressions may distinguish between equal values of a group's key."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())

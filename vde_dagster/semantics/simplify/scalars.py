@@ -93,7 +93,7 @@ def calculate(node: Node, facts: Facts) -> Node:
 
 
 def divide(node: Node, facts: Facts) -> Node:
-    """Simplify a quotient by one."""
+    """Simplify a division by one."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     one, this = named.get("expression"), named.get("this")
     by_one = one is not None and this is not None and integer(one) == 1

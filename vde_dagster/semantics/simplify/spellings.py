@@ -63,7 +63,7 @@ def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
 
 
 def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
-    """Return the INT that compares with the other operand as the literal does, or None."""
+    """Return the INT that gives the same result as the literal in the comparison, or None."""
     if literal.tag != "lit" or literal.parts[0] != "n" or other.tag == "lit":
         return None
     found = _NUMBER.fullmatch(literal.parts[1])
@@ -80,7 +80,7 @@ def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
 
 
 def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
-    """Return whether small whole numbers compare with a value as exactly as the literal does."""
+    """Return whether comparing a value with a small INT is as exact as with the literal."""
     kind = facts.type(other)
     if kind == DOUBLE:
         return True

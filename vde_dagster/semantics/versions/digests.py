@@ -172,7 +172,7 @@ class Digester:
     # sources
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
-        """Return the group inside a derived source; hashed once unless it is correlated."""
+        """Hash the group inside a derived source, once unless it is correlated."""
         around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
@@ -303,7 +303,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """Return the order of rows in a form for functions that depend on it."""
+        """Return the digest of the order of rows, for functions that depend on it."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):

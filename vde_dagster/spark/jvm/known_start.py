@@ -151,10 +151,10 @@ class Gateway:
 
 
 def start_path(visible: Mapping[str, str]) -> Path | None:
-    """Return the file for a configuration's start; None if Spark's scripts do more.
+    """Return the file for a configuration's command; None if Spark's scripts do more.
 
     Args:
-        visible: The part that a command line may contain, see `command_line_config`.
+        visible: The part of the configuration for command lines, see `command_line_config`.
     """
     java, spec = find_java(), find_spec("pyspark")
     if java is None or spec is None or spec.origin is None:
@@ -179,7 +179,7 @@ def start_path(visible: Mapping[str, str]) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the current user's folder for starts on this machine."""
+    """Return the current user's folder for stored commands on this machine."""
     jars = os.environ.get(JAR_CACHE_VARIABLE)
     if jars:
         return Path(jars).expanduser().absolute() / "starts"

@@ -37,7 +37,7 @@ class PlanJobs:
     ) -> Iterator[str]:
         """Tag every Spark job of the calling thread, and translate its errors.
 
-        Yields a tag that is unique to this work, in the form on Spark's jobs.
+        Yields a tag that is unique to this work, in the form that Spark's jobs have.
 
         Each thread has a separate FAIR pool; within one pool Spark is first in, first out.
 

@@ -26,7 +26,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
         log_file: File for its output; a temporary file if None.
 
     Returns:
-        The known start that was used; None if Spark's scripts started it.
+        The stored command that was used; None if Spark's scripts started the JVM.
 
     Raises:
         StoreError: The JVM does not start.

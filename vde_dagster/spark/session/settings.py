@@ -140,8 +140,8 @@ def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM.
 
     None of them limits how work is split into tasks: settings for small tables would put a large
-    table into one task. Settings that versions depend on are explicit, so that a cluster's do not
-    apply.
+    table into one task. Settings that versions depend on are explicit, so that a cluster's
+    settings do not apply.
     """
     return {
         **catalog_config(settings),

@@ -39,7 +39,7 @@ _READ_NO_FILES = ("LocalTableScan", "Scan OneRowRelation", "Scan ExistingRDD")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of the tasks of some jobs; None unless known for all of them.
+    """Usage of the tasks of some jobs; None if it is unknown for one of the jobs.
 
     Args:
         task_seconds: The total run time of the tasks.

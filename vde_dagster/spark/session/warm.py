@@ -126,7 +126,7 @@ class WarmEngine:
 
 
 def find_engine(folder: Path) -> WarmEngine | None:
-    """Return the engine of a folder that accepts users, or None."""
+    """Return a folder's engine that accepts users, or None."""
     return _read_engine(folder / _RECORD)
 
 
@@ -170,7 +170,7 @@ def find_engines(folder: Path) -> list[WarmEngine]:
 
 
 def stop_engines(folder: Path) -> list[WarmEngine]:
-    """End the engines of a folder with their work, and return them."""
+    """End the engines of a folder and their work; return the engines."""
     if not folder.is_dir():
         return []
     with _starting(folder):
@@ -334,7 +334,7 @@ class EngineProcess:
         """Wait for the end.
 
         Raises:
-            subprocess.TimeoutExpired: It did not end in time (seconds).
+            subprocess.TimeoutExpired: The JVM did not end in time (seconds).
         """
         until = time.monotonic() + timeout
         while (code := self.poll()) is None:

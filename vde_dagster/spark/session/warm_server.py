@@ -35,7 +35,7 @@ _LAST_USERS_SECONDS = 60.0
 
 
 def main(folder: Path) -> None:
-    """Serve until the engine has been idle for long, or SIGTERM."""
+    """Serve until the engine has been idle for long, or gets SIGTERM."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -109,7 +109,7 @@ def _watch(
     stop: threading.Event,
     patience: Callable[[], float],
 ) -> None:
-    """Return once the JVM has ended, was idle for too long, or must stop."""
+    """Wait until the JVM has ended, was idle for too long, or must stop."""
     from py4j.protocol import Py4JError
 
     while process.poll() is None and not stop.wait(_LOOK_SECONDS):

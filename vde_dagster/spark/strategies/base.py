@@ -201,7 +201,7 @@ class Write:
 
     @staticmethod
     def sortable(value: str, data_type: str) -> str:
-        """Return a sortable form of a value of a Spark SQL type: the text of maps and variants."""
+        """Return a sortable form of a value of a Spark SQL type: maps and variants become texts."""
         unordered = any(word in data_type.lower() for word in ("map<", "variant", "geo"))
         return f"CAST({value} AS STRING)" if unordered else value
 
@@ -218,7 +218,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """A lock per physical table, for steps that are cheaper in turn than retried."""
+        """A lock per physical table, for steps that are cheaper one by one than retried."""
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 

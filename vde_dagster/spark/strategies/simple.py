@@ -28,7 +28,7 @@ class WholeTable(Strategy):
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:
-        """Overwrite everything, or the rows of the keys that changed."""
+        """Overwrite all rows, or the rows of the keys that changed."""
         if write.task.changed is None:
             write.overwrite(write.frame, write.task.branch)
         else:

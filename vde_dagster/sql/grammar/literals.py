@@ -144,7 +144,7 @@ def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """Join consecutive strings, which are one literal.
 
     Returns:
-        The number of the word after them, and the text; None for a text with a backslash.
+        The index of the word after them, and the text; None for a text with a backslash.
     """
     end = next((i for i in range(at, len(words)) if not _quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])

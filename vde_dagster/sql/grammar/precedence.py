@@ -35,7 +35,7 @@ _THERE = {
 """Precedence levels of SQLGlot's parser; operators of one level group from the left."""
 _SHIFT_THERE = 3
 _NO_OPERATOR = 9
-"""Binds tighter than any operator."""
+"""A level that binds tighter than any operator."""
 _MOST_BRACKETS = 200
 """Maximum number of brackets to add to a query for a parser."""
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})

@@ -193,7 +193,7 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Return the states that a token leads to; a rule of this single token is passed at
+        """Return the states that a token leads to; a rule that is only this token is passed at
         once.
         """
         bit = 1 << token

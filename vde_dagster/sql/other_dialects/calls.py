@@ -261,7 +261,7 @@ def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
 
 
 def _in_brackets(node: exp.Binary, dialect: str) -> Made:
-    """Put brackets around an operator inside another one: it was a call, or binds less in Spark."""
+    """Put brackets around an operator that was a call, or that binds less tightly in Spark."""
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
@@ -298,7 +298,7 @@ _NAMES = {
 
 
 def _named(node: exp.Anonymous, dialect: str) -> Made:
-    """Write a call that SQLGlot does not know, by its name."""
+    """Rewrite a call unknown to SQLGlot, according to its name."""
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
@@ -320,7 +320,7 @@ def _extract(node: exp.Extract, dialect: str) -> Made:
 
 
 def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Write a part of a date with Spark's counting."""
+    """Write a part of a date with the dialect's numbers for days and weeks."""
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _day_from_monday(value)
     if unit in _DAYS:

@@ -123,7 +123,7 @@ _ELEMENT = "vde_element"
 
 
 def any_of_list(node: exp.Binary, dialect: str) -> Made:
-    """Write `x = ANY(list)` as EXISTS over the list; DuckDB's is false for a list that is NULL.
+    """Write `x = ANY(list)` as EXISTS over the list; DuckDB returns false for a list that is NULL.
 
     SQLGlot (30.30, `transforms.any_to_exists`) names the element `x`, which may be a column.
 

@@ -288,9 +288,9 @@ def _letters(form: str, dialect: str) -> str:
 
 
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
-    """Write a format with the day of the year, plain letters or unknown directives.
+    """Write a time format with the day of the year, plain letters, or directives SQLGlot lacks.
 
-    Other formats are left to SQLGlot, which writes them in the same letters.
+    Other formats are left to SQLGlot, which writes them in Spark's letters.
     """
     form = node.args.get("format")
     if form is None or not form.is_string:

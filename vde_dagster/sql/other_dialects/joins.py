@@ -47,7 +47,7 @@ def keep_unnest_joins(tree: exp.Expr, dialect: str) -> None:
     """Write outer joins with UNNEST so that they keep their rows, in place.
 
     Raises:
-        Unwritable: A join has no equivalent in Spark: not a LEFT JOIN, ASOF, or a condition.
+        Unwritable: A join has no equivalent in Spark: it is RIGHT, FULL or ASOF, or conditional.
     """
     if dialect in SPARKS:
         return

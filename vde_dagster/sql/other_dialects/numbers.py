@@ -168,9 +168,9 @@ _ROUNDING_CASTS = frozenset(
 CUTTING_CASTS = frozenset({"tsql", "fabric", "clickhouse", "hive", "sqlite"})
 """Dialects in which a CAST to an integer cuts off, as Spark's does."""
 _TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
-"""Dialects among these that round halves of floats to the even neighbor, not away from zero."""
+"""Dialects in which such a CAST rounds halves of floats to the even neighbor."""
 _FLOATS = frozenset({"duckdb", "bigquery"})
-"""Dialects among these in which divisions and averages are floats, not decimals."""
+"""Dialects in which divisions and averages are floats, not decimals."""
 _FLOAT, _DECIMAL = "float", "decimal"
 
 
@@ -188,7 +188,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
 
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Return whether an expression is a float or a decimal whatever its columns, or None."""
+    """Return the type of an expression that is certainly a float or a decimal, or None."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:

@@ -350,7 +350,7 @@ def _is_no_number(node: exp.Expr) -> bool:
 
 
 def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
-    """Refuse SQL Server's ISNULL of a value that may be cut to the type of the first.
+    """Refuse SQL Server's ISNULL of a value that may be cut to the first argument's type.
 
     Raises:
         Unwritable: The value is neither a whole number, nor empty, nor a date.

@@ -100,7 +100,7 @@ def _with_casts(tree: exp.Expr) -> exp.Expr:
 _CUTTING = frozenset(
     {"postgres", "redshift", "tsql", "fabric", "mysql", "materialize", "risingwave"}
 )
-"""Dialects in which such a cast truncates values that are too long."""
+"""Dialects in which a cast to VARCHAR(n) truncates values that are too long."""
 
 
 def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:

@@ -56,7 +56,7 @@ _HINT = "use env_var('NAME', 'default') or user()"
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read a folder's configuration file, the user's, and environment variables that set keys."""
+    """Read a folder's configuration file, the user's file, and variables that set keys."""
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None

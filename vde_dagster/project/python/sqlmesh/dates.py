@@ -67,7 +67,7 @@ def to_datetime(
     A text that names a day means the day's midnight.
 
     Raises:
-        ValueError: The value has another form.
+        ValueError: The value has an invalid form.
     """
     found = _read(value, relative_base or now())
     zone = tz or UTC
