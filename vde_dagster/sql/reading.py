@@ -76,7 +76,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     """Read a text of statements: its tokens, and trees; None for an empty statement.
 
     Raises:
-        ParseError, TokenError: SQLGlot cannot read it.
+        ParseError, TokenError: SQLGlot cannot read the text.
     """
     dialect = untranslated("spark")
     tokens = dialect.tokenize(text)
@@ -111,14 +111,14 @@ def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | 
     try:
         return dialect.parser().parse(_with_bracketed_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ParseError(f"SQLGlot cannot read it: {error}") from error
+        raise ParseError(f"SQLGlot cannot read the text: {error}") from error
 
 
 def read_query(text: str) -> Reading:
     """Read one query.
 
     Raises:
-        ParseError, TokenError: SQLGlot cannot read it, or it is several statements.
+        ParseError, TokenError: SQLGlot cannot read the text, or it has several statements.
     """
     tokens, trees = read_statements(text)
     statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
@@ -163,7 +163,7 @@ def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
     """Parse a type; a field's comment may have doubled quotes, as in Spark.
 
     Raises:
-        ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read it.
+        ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read the text.
     """
     if dialect == "spark" and ("''" in text or '""' in text):
         tokens = _with_doubled_quotes(text, untranslated(dialect).tokenize(text))
@@ -189,7 +189,7 @@ def _plain_trees(
             return parser.parse_into(into, tokens, text)
         return parser.parse(tokens, text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ParseError(f"SQLGlot cannot read it: {error}") from error
+        raise ParseError(f"SQLGlot cannot read the text: {error}") from error
 
 
 def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:

@@ -113,5 +113,5 @@ def test_long_chains_of_one_operator_need_no_brackets() -> None:
 
 
 def test_what_sqlglot_stumbles_over_is_an_error_of_the_text() -> None:
-    with pytest.raises(ParseError, match="SQLGlot cannot read it"):
+    with pytest.raises(ParseError, match="SQLGlot cannot read the text"):
         read_query("SELECT a FROM t |> LIMIT 1 |> SELECT a")

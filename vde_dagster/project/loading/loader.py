@@ -61,7 +61,7 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     if tested is None:
         raise ProjectError(
             f"with the variables of the test '{test.name}', model {test.model} does not exist",
-            hint=f"variables in a model's name keep their values: see {path}",
+            hint=f"set no variable that the model's name contains: see {path}",
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))

@@ -121,7 +121,7 @@ def split_blocks(
             first = tokens[0]
             if first.is_word("METRIC"):
                 message = "metrics are not supported"
-                raise source.error(message, first.start, "rewrite it with Python macros")
+                raise source.error(message, first.start, "write it in YAML, see `vde help metrics`")
             if not begun:
                 raise source.error(
                     f"the file begins with '{first.text}' instead of a header",
