@@ -350,7 +350,7 @@ def decoded(path: Path, content: bytes) -> str:
 
     Args:
         path: The file, relative to the project's root.
-        content: Its bytes, in UTF-8 with or without a byte order mark.
+        content: The file's bytes, in UTF-8 with or without a byte order mark.
     """
     if len(content) > MOST_BYTES:
         raise ProjectError(

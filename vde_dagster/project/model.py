@@ -113,7 +113,7 @@ class Asset:
 
     Args:
         key: Parts of the asset's key; empty for schema and name.
-        group: Its group, or None for its schema.
+        group: The model's group, or None for its schema.
         owners: Addresses and teams in addition to the model's owner.
     """
 
@@ -202,7 +202,7 @@ class Model:
             by the model's definition.
         ignored_rules: Rules of the linter that are not applied, in lower case.
         freshness: Seconds after its last fill until it counts as late, or None.
-        asset: Its names in Dagster if they are not the default names.
+        asset: The model's names in Dagster if they are not the default names.
         retry_policy: Retry policy of its step in Dagster, or None.
         op_tags: Tags of its step in Dagster, such as `dagster-k8s/config`, sorted; values that are
             not texts are JSON.
@@ -274,7 +274,7 @@ class Model:
         return _SESSION_STATEMENT.match(statement) is not None
 
     def place(self, offset: int | None) -> SourceLocation:
-        """Return the place in its file that a character of its query came from."""
+        """Return the place in the model's file that a character of the query came from."""
         if offset is None or not self.origins:
             return self.location
         place = place_in(self.origins, offset)
@@ -283,7 +283,7 @@ class Model:
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:
-        """Tables that its audits read and that are not its inputs, sorted."""
+        """Tables that the model's audits read and that are not its inputs, sorted."""
         found = {name for audit in self.audits for name in audit.reads}
         return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
@@ -368,7 +368,7 @@ class LoadedModel:
 
     Args:
         reads: Place of the first mention, by table.
-        group: Its group, if models are divided into groups.
+        group: The model's group, if models are divided into groups.
         is_private: Whether only models of its group may read it.
     """
 

@@ -17,7 +17,7 @@ class UnmatchedField(ValueError):
     """A struct has a field that the wanted type lacks.
 
     Args:
-        field: Its path from the column: `items.element.price`.
+        field: The field's path from the column: `items.element.price`.
         known: The fields of the wanted struct at that place.
     """
 

@@ -86,7 +86,7 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset after its last character."""
+        """Offset after the token's last character."""
         return self.start + len(self.text)
 
     @staticmethod

@@ -81,7 +81,7 @@ class _Piece:
     """A statement, or a block of Jinja.
 
     Args:
-        tokens: Its tokens, including comments; empty for a block.
+        tokens: The statement's tokens, including comments; empty for a block.
         end: The semicolon, if there is one.
     """
 
@@ -205,7 +205,7 @@ def header_document(nodes: Sequence[Node], pad: int) -> Document:
     """Lay out a header.
 
     Args:
-        nodes: Its keyword and its bracket, with comments.
+        nodes: The header's keyword and bracket, with comments.
         pad: Number of blanks before a property.
     """
     parts: list[Document] = []

@@ -256,7 +256,7 @@ class Kind:
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """Output columns that its properties name."""
+        """Output columns that the kind's properties name."""
         return ()
 
     @property
@@ -271,7 +271,7 @@ class Kind:
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """Columns of its tables that its models' queries do not have."""
+        """Columns of the kind's tables that the queries of its models do not have."""
         return ()
 
     @property
@@ -303,7 +303,7 @@ class Kind:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Project files that its models consist of, relative to the root."""
+        """Project files that models of the kind consist of, relative to the root."""
         return ()
 
     @property
@@ -346,7 +346,7 @@ class Registry:
         """Return the kind of a stored name.
 
         Raises:
-            UsageError: Its distribution is not installed, or is broken.
+            UsageError: The kind's distribution is not installed, or is broken.
         """
         return self.by_name.get(name) or self.unwritten.get(name) or self.plugins.require(name)
 

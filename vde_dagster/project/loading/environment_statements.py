@@ -29,8 +29,8 @@ def environment_statements(
 
     Args:
         environment: The name of the environment, for `@this_env`.
-        schemas: The schemas of its views, `@schemas`.
-        views: Its views, `@views`.
+        schemas: The schemas of the environment's views, for `@schemas`.
+        views: The environment's views, for `@views`.
 
     Returns:
         Spark SQL of `before_all` and of `after_all`, where only time variables remain.

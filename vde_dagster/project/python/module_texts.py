@@ -65,7 +65,7 @@ class Modules:
     """Finds and parses modules of a project.
 
     Args:
-        files: Their texts, by path relative to the project's root.
+        files: The modules' texts, by path relative to the project's root.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:

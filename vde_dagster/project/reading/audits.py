@@ -40,7 +40,7 @@ class AuditDefinition:
     """Custom audit.
 
     Args:
-        name: Its name in lower case.
+        name: The audit's name in lower case.
         source: The file's text.
         before: Macro definitions (`@DEF`) before its query.
         blocking: Whether failing rows block the publication, unless a call overrides it.

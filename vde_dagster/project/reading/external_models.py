@@ -29,7 +29,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
     """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more.
 
     Args:
-        context: Its scope has the SQLGlot dialect of types and of audits' arguments.
+        context: Context whose scope has the SQLGlot dialect of types and of audits' arguments.
     """
     document = load_yaml(path, text)
     if document.value is None:

@@ -37,9 +37,9 @@ class Statement:
     """Part of a file between two semicolons.
 
     Args:
-        start: Offset of its first token.
-        end: Offset after its last token.
-        first: Its first word, in upper case; for a template `JINJA_QUERY_BEGIN` or
+        start: Offset of the first token.
+        end: Offset after the last token.
+        first: The first word, in upper case; for a template `JINJA_QUERY_BEGIN` or
             `JINJA_STATEMENT_BEGIN`.
     """
 

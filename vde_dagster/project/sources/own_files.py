@@ -341,7 +341,7 @@ class OwnFiles:
 
     @property
     def context(self) -> FileContext:
-        """Context shared by its files, available after `prepare`."""
+        """Context shared by the source's files, available after `prepare`."""
         assert self._shared is not None, "prepare() must be called before read()"
         return self._shared
 

@@ -42,14 +42,14 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that determines its files' meaning, except each file itself.
+        """Hash of everything that determines the meaning of the source's files, except each file.
 
         A file's cache record is valid for one key: shared files, settings, `names`.
         """
 
     @property
     def names(self) -> TableNames:
-        """The resolution of table names in its files."""
+        """The resolution of table names in the source's files."""
 
     def files(self) -> Sequence[str]:
         """Return the files with definitions; each is read and cached separately.
@@ -68,7 +68,7 @@ class Source(Protocol):
         """
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read the context that its files share, once, before any file; return errors."""
+        """Read, once and before any file, the context that the files share; return errors."""
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.
@@ -86,7 +86,7 @@ class Warns(Protocol):
     """Optional protocol of a source with warnings."""
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return warnings on its files that could be read."""
+        """Return warnings on the source's files that could be read."""
 
 
 @runtime_checkable

@@ -151,7 +151,7 @@ def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) ->
 
     Args:
         parts: The two operands of an arithmetic operator.
-        sides: Their nodes.
+        sides: The nodes of the operands.
     """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):

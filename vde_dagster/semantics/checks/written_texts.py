@@ -169,7 +169,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the output columns of a query whose values have another text in its dialect."""
+    """Return the output columns whose values become another text in the dialect than on Spark."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(

@@ -22,7 +22,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     """Start the JVM of this process, and Spark in it.
 
     Args:
-        config: Its configuration; secrets are passed after the start, not on the command line.
+        config: Spark's configuration; secrets are passed after the start, not on the command line.
         log_file: File for its output; a temporary file if None.
 
     Returns:

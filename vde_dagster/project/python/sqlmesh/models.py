@@ -120,7 +120,7 @@ class CustomMaterialization:
 
         Args:
             rows: The rows, as a DataFrame of Spark.
-            target: Their table, see `CustomTarget`.
+            target: The table for the rows, see `CustomTarget`.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
         told = _Model(model, target.properties)
