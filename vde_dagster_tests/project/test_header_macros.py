@@ -192,7 +192,7 @@ def test_a_header_knows_the_kind_that_is_written_in_it(
 
 def test_a_kind_that_a_macro_writes_is_not_known_in_its_header(load_with: Load) -> None:
     text = "MODEL (name a.m, kind @IF(@size > 2, FULL, VIEW), owner @model_kind_name);"
-    with pytest.raises(ProjectError, match="if the model's kind is a literal"):
+    with pytest.raises(ProjectError, match="a model whose kind is written as a literal"):
         load_with({"models/m.sql": f"{text} SELECT 1 AS a"})
 
 
