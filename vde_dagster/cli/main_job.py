@@ -1,6 +1,6 @@
 """Main job of a project (`make run`): the Dagster jobs of the UI, with progress.
 
-Whether there is work is decided first, without Dagster and without a JVM.
+It first checks whether there is work, without Dagster and without a JVM.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _origin(job: Any, location: Any) -> Any:
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
-    """Query a published view: the narrowest model without downstream models."""
+    """Show rows of the published model with the fewest columns among those without readers."""
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(
         (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def diff_json(environment: str, diffs: Sequence[Difference]) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return differences from an environment in the documented JSON form."""
     return {
         "environment": environment,
         "models": [
@@ -75,7 +75,7 @@ def show_data(console: Console, data: Iterable[DataDifference]) -> None:
 
 
 def audits_json(report: AuditReport) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return results of audits in the documented JSON form."""
     return {
         "id": report.run.id,
         "environment": report.run.environment,
@@ -128,7 +128,7 @@ def show_audits(console: Console, report: AuditReport) -> None:
 
 
 def results_json(results: Sequence[TestResult]) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return results of unit tests in the documented JSON form."""
     return {
         "passed": sum(result.passed for result in results),
         "failed": sum(not result.passed for result in results),
@@ -174,7 +174,7 @@ def show_results(console: Console, results: Sequence[TestResult]) -> None:
 
 
 def lint_json(findings: Sequence[Finding], models: int) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return findings of the linter in the documented JSON form."""
     errors = sum(finding.certain for finding in findings)
     return {
         "models": models,

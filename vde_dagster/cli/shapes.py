@@ -154,7 +154,7 @@ def show_changes(console: Console, found: FoundChanges[Any]) -> None:
 
 
 def changes_notes(found: FoundChanges[Any], rows: int) -> Iterator[str]:
-    """Yield the notes for users after a number of rows."""
+    """Yield notes on printed changes: their number and versions, and how to confirm them."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
@@ -190,7 +190,7 @@ _HEADINGS = {
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return a comparison of two tables in the documented JSON form."""
     return {
         "source": found.source,
         "target": found.target,

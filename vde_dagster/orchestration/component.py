@@ -90,7 +90,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
     project: Annotated[
         str,
         dg.Resolver.default(
-            description="The project's folder, relative to this file's.",
+            description="The project's folder, relative to this file's folder.",
             examples=["../../warehouse"],
         ),
     ] = "."
@@ -123,7 +123,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
 
 
 _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDictionary()
-"""Component and project of each prefix, per component tree (keyed by its tracker)."""
+"""Component and project that use each prefix, by the state tracker of the component tree."""
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:

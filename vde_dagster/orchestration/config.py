@@ -80,7 +80,7 @@ _PLACEHOLDERS = {
     "restate": ["# models to compute again: schema.model, tag:x"],
     "select": ["# models to take: +schema.model, tag:x; else all"],
 }
-"""Values of an unedited form. Dagster cannot show comments: a value that begins with `#` is one."""
+"""Values of an unedited form; Dagster has no comments in forms, so values with `#` replace them."""
 
 
 def _is_set(value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Every private name of Dagster that this package uses, so that a new release touches one file.
+"""All private names of Dagster that this package uses, in one module.
 
-Dagster exports none of them. Imports that `import dagster` does not pay for are in functions. The
-test `test_private_names.py` checks that only this module imports `dagster._…`.
+A new release of Dagster may require changes here. Modules that `import dagster` does not load are
+imported in functions. The test `test_private_names.py` requires that no other module uses them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ModelAssets(AssetsDefinition):
     """Asset definition that receives the resources of its code location in a copy.
 
     Dagster's own method builds and checks each asset a second time, and looks up the same resources
-    for each: a tenth of the time to load thousands of models.
+    for each, which takes a tenth of the time to load thousands of models.
     """
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
@@ -104,7 +104,7 @@ RUN_MODULES = (
     "dagster._core.storage.local_compute_log_manager",
     "dagster._core.storage.sqlite_storage",
 )
-"""Modules that a run imports, which a process that waits for runs imports before."""
+"""Modules that every run needs; a process that waits for runs imports them in advance."""
 
 
 def __getattr__(name: str) -> Any:
@@ -145,10 +145,9 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
-    """Return the list of the assets that an op job materializes, for the assets' pages.
+    """Return the assets that an op job materializes, so that their pages list the job.
 
-    Dagster provides such a list for jobs whose steps run in other systems, not as the assets' own
-    steps.
+    Dagster has such lists only for jobs that materialize assets outside of the assets' own steps.
     """
     from dagster._core.definitions.assets.job.asset_layer import AssetLayer
 
@@ -191,7 +190,7 @@ def store_materializations(
 def _log_entry(
     event: dg.AssetMaterialization, step: dg.OpExecutionContext | dg.AssetExecutionContext | None
 ) -> EventLogEntry:
-    """Return a record of the event log, as a step's log or a report without a run writes it."""
+    """Return a record of the event log, as a step or a report without a run would write it."""
     kind, data = DagsterEventType.ASSET_MATERIALIZATION.value, StepMaterializationData(event)
     stored = DagsterEvent(event_type_value=kind, job_name="", event_specific_data=data)
     if step is not None:

@@ -87,7 +87,7 @@ def vde_definitions(
 
 
 _LARGE = 1000
-"""Number of assets of a location that are excluded from garbage collection."""
+"""Number of assets from which a code location is excluded from garbage collection."""
 
 
 def _definitions(

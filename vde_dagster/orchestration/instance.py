@@ -28,8 +28,8 @@ INSTANCE_CONFIG = Path(__file__).parent / "dagster.yaml"
 def dagster_home(root: Path) -> Path:
     """Return the project's Dagster home: `DAGSTER_HOME`, or `.dagster_home` of the project.
 
-    A new home gets a copy of the project's `dagster.yaml`, or of the package's for one machine. The
-    project's file is copied again when it changes, unless `DAGSTER_HOME` names the folder.
+    A new home gets a copy of the project's `dagster.yaml`, or else of the package's. The project's
+    file is copied again when it changes, unless `DAGSTER_HOME` names the folder.
     """
     given = os.environ.get(HOME_VARIABLE)
     home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER

@@ -48,7 +48,7 @@ _MAILBOX = re.compile(r'(?:"[^"]*"|[^,;<>"])*<([^<>]*)>')
 
 
 def safe_name(text: str) -> str:
-    """Replace every character that Dagster's names do not allow by `_`."""
+    """Replace every character that is not allowed in Dagster's names by `_`."""
     return _INVALID.sub("_", text)
 
 

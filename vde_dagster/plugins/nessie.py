@@ -124,7 +124,7 @@ class NessieCatalog:
         """Compare and swap pointers in one commit.
 
         Raises:
-            PointerMovedError: One of them is not at `before`.
+            PointerMovedError: A pointer is not at `before`.
             StoreError: The server cannot be reached; the changes may have happened.
         """
         if not swaps:

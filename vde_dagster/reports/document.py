@@ -147,7 +147,7 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
 
 
 def saved(skipped: Iterable[Skipped]) -> str:
-    """Describe the savings of skipped fills, by earlier fills: `, which saves 12 s and 3.4 MB`."""
+    """Estimate the savings of skipped fills from earlier fills: `, which saves 12 s and 3.4 MB`."""
     found = list(skipped)
     seconds = sum(one.seconds or 0.0 for one in found)
     amount = sum(one.bytes or 0 for one in found)

@@ -80,7 +80,7 @@ def _obstacle(finding: Finding) -> str:
         return "its kind, or a setting that decides which rows it has, changed"
     (column,) = finding.changes
     return (
-        f"column {column.column}, which tells its rows apart, changed its type from {column.was} "
+        f"column {column.column}, which identifies its rows, changed its type from {column.was} "
         f"to {column.becomes}"
     )
 

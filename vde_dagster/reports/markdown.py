@@ -195,7 +195,7 @@ def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Format a table that fits into Dagster's metadata, where columns are as wide as their words.
 
     Words that are too long are cut in their middle. Columns that do not fit are listed below the
-    table, so the deciding columns come first.
+    table, so pass the most important columns first.
     """
     widths = _column_widths(columns, rows)
     least = accumulate(min(width, _NARROWEST) + _MARGIN for width in widths)
@@ -220,7 +220,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return the width that a table needs, in characters: of the longest word of each column."""
+    """Return the width of a table in characters: its columns' longest words, with margins."""
     return sum(width + _MARGIN for width in _column_widths(columns, rows))
 
 

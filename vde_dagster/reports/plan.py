@@ -151,7 +151,7 @@ def work_text(plan: Plan, model: PlannedModel) -> str:
     parts += ["computed again"] if model.again else []
     parts += ["recorded as filled, not computed"] if model.records_only else []
     parts += [describe_batches(model.batches)] if model.batches else []
-    parts += ["audits the rows that stay"] if model.audits else []
+    parts += ["audits the remaining rows"] if model.audits else []
     return ", ".join(parts)
 
 
@@ -203,7 +203,7 @@ def _work(
             ", ".join(
                 [
                     *([f"served by {model.table.ref}"] if model.table else []),
-                    *(["audits the rows that are there"] if model.audits else []),
+                    *(["audits the existing rows"] if model.audits else []),
                 ]
             )
             for model in free
@@ -212,7 +212,7 @@ def _work(
     audited = [model for model in plan.audited if model.change is Change.UNCHANGED]
     if audited:
         amount = f"{count(len(audited), 'model')} without computing"
-        texts = ["audits the rows that are there"] * len(audited)
+        texts = ["audits the existing rows"] * len(audited)
         yield section("Audits", amount, "", audited, texts)
     untouched = len(plan.models) - len(plan.builds) - len(free) - len(audited)
     if untouched:

@@ -30,7 +30,7 @@ def restated_plan(restatement: Restatement) -> Plan:
 
 
 def _extended(model: Extended) -> str:
-    why = "its rows stand on its earlier ones"
+    why = "its rows depend on its earlier rows"
     if model.why is Widening.FROM_BEGINNING:
         why = f"kind {model.kind} can only be computed again from its beginning"
     return f"{model.name} is computed again from {instant_text(model.first)} on: {why}"
@@ -44,16 +44,15 @@ def _refusal(refusal: Refusal) -> tuple[str, str]:
             f"restate it there: vde plan {PRODUCTION} --restate {refusal.name}",
         ),
         RefusalCode.FROM_FILE: (
-            f"kind {refusal.kind} holds what its file says",
+            f"the rows of kind {refusal.kind} come from its file",
             "edit the file, and plan",
         ),
         RefusalCode.ADDS_TO_PREVIEW: (
-            f"kind {refusal.kind} would add its rows to those that its preview has of production",
+            f"kind {refusal.kind} would add its rows to production's rows in its preview",
             f"publish the change first, or restate it in {PRODUCTION}",
         ),
         RefusalCode.DISABLED: (
-            "its restatement is disabled, for fear that its source has no longer what it is made "
-            "of",
+            "its restatement is disabled, because its source may no longer have its earlier rows",
             "write disable_restatement false in its kind, and apply that first",
         ),
     }[refusal.code]

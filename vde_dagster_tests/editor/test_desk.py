@@ -68,13 +68,13 @@ def test_a_column_more_computes_its_own_table_alone(desk: Desk) -> None:
     said = lens(desk, CUSTOMERS)
     assert "orders" in said
     assert "whole table" in said
-    assert "1 model below unchanged" in said
+    assert "1 downstream model unchanged" in said
 
 
 def test_another_value_computes_what_reads_it(desk: Desk) -> None:
     edited(desk, CUSTOMERS, "sum(amount)", "max(amount)")
     said = lens(desk, CUSTOMERS)
-    assert "1 model below computed: marts.top" in said
+    assert "1 downstream model computed: marts.top" in said
 
 
 def test_a_column_that_goes_breaks_its_readers(desk: Desk) -> None:

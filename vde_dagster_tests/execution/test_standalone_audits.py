@@ -131,7 +131,7 @@ def test_plans_show_what_is_only_audited(workspace: Workspace, folder: ProjectFo
     assert isinstance(console.file, StringIO)
     shown = console.file.getvalue()
     assert "audits 1 model without computing" in shown
-    assert "default.assert_prices  unchanged  audits the rows that are there" in shown
+    assert "default.assert_prices  unchanged  audits the existing rows" in shown
     assert "leaves 2 models as they are" in shown
     assert "audits    1 model without computing" in shown
 

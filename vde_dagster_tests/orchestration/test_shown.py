@@ -414,7 +414,7 @@ def test_a_plan_that_only_audits_says_so_and_links_to_what_approves_it(
         page = plan_metadata(edited.store, plan, names=Names("sales"))
     text = " ".join(str(page["plan"].value).split())
     assert "nothing to compute, 1 to audit" in text
-    assert "audits the rows that are there" in text
+    assert "audits the existing rows" in text
     path = f"/assets/sales/vde/apply?view=partitions&partition={plan.id}"
     assert f"[its partition of sales/vde/apply]({path})" in text
     assert not page["versions"].records

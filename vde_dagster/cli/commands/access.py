@@ -30,7 +30,7 @@ Head = Annotated[
 RightName = Annotated[
     str,
     typer.Argument(
-        metavar="RIGHT", help="read, plan, apply or publish; each includes those before it."
+        metavar="RIGHT", help="read, plan, apply or publish; each includes the rights before it."
     ),
 ]
 LoginName = Annotated[
@@ -104,7 +104,7 @@ def _entry_json(entry: LogEntry) -> dict[str, Any]:
 
 @on_project
 def log_verify(workspace: Workspace, output: Output, head: Head = None) -> None:
-    """Check that no row of the log was changed, removed or inserted, or name the first one.
+    """Check that no row of the log was changed, removed or inserted, or name the first such row.
 
     It prints the last hash: keep it where no writer of the database can change it. Only such a
     hash reveals that the whole log was rewritten. The exit code is 1 if the check fails.

@@ -230,7 +230,7 @@ def _impact_line(name: ModelName, snapshot: Snapshot, item: Touched) -> str:
 
 
 def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[str, Any]:
-    """Return the documented JSON form."""
+    """Return the flows of a model or column in the documented JSON form."""
     return {
         "model": model,
         "column": column,

@@ -392,8 +392,8 @@ def run(
     """Compute and publish the due intervals of an environment.
 
     Uses the published definitions, even if files have changed. Tables that are replaced as a whole
-    are skipped if none of their inputs has changed; --ignore-cron includes those whose cron has not
-    ticked yet. Examples: vde run prod; vde run prod --ignore-cron; vde run prod --full
+    are skipped if none of their inputs has changed; --ignore-cron includes models whose cron has
+    not ticked yet. Examples: vde run prod; vde run prod --ignore-cron; vde run prod --full
     """
     from vde_dagster.cli.applying import apply_and_report
 

@@ -96,7 +96,7 @@ def init(
     """Create a new project that runs without changes.
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
-    Dagster. Existing files are never replaced, and nothing is asked. A dbt project gets only
+    Dagster. Existing files are never replaced, and no prompt appears. A dbt project gets only
     settings and a code location. With --ci, an existing project gets only a CI system's jobs for
     pull requests. Examples: vde init shop; vde init --dbt transform; vde init --ci github
     """

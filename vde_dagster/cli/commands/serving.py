@@ -46,7 +46,7 @@ ByAddress = Annotated[
         "--connections-per-address",
         min=1,
         metavar="N",
-        help="Maximum per client address; a proxy counts as one.",
+        help="Maximum connections per client address; a proxy counts as one client.",
     ),
 ]
 _HTTP = "http"

@@ -190,7 +190,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: str | None) -> None:
-    """Log the user who decided the plan, and whether Dagster verified the name."""
+    """Log the user who decided on the plan, and whether Dagster verified the name."""
     if not launcher.is_person:
         context.log.info("launched by a schedule or a sensor: not an approval by a person")
     elif launcher.verified:

@@ -1,4 +1,4 @@
-"""Assets of models, filled from the asset page, a backfill or the lineage; and checks alone."""
+"""Assets of models, and checks of models that are never materialized."""
 
 # Dagster evaluates the annotations of functions, so they are not postponed here.
 import warnings
@@ -91,7 +91,7 @@ def model_specs(
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
     """Return a model's asset; its materialization fills the model's partitions.
 
-    Dagster's decorators would inspect a signature per model: seconds for a thousand models.
+    Dagster's decorators would inspect one signature per model: seconds for a thousand models.
     """
     if spec.partitions_def is None:
         return spec
@@ -161,7 +161,7 @@ def fill_model(
     """Fill the partitions that a run selects; each gets an event with its own facts.
 
     The fill uses the version's stored definition, even when the files have changed since. Its
-    events have that version's code version: Dagster would write the working copy's.
+    events have the code version of that definition, not the one of the working copy.
     """
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
@@ -222,7 +222,7 @@ def _check_parents(
 
 
 def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> PhysicalTable:
-    """Return the table; fail if a range stayed empty: it is not due or its parents lack data."""
+    """Return the table; fail if a range is still empty, as it is not due or parents lack data."""
     assert version.table is not None
     table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
@@ -271,7 +271,7 @@ def checks_alone(
 ) -> dg.AssetChecksDefinition | None:
     """Return the checks of a model that is never materialized.
 
-    Unit tests belong to any model; audits here belong only to models without a table.
+    Any model can have unit tests; audits are included only for models without a table.
     """
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))

@@ -164,8 +164,8 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write projected changes that Dagster lacks, as part of this step; yield those that are
-        one event.
+        """Write projected changes that Dagster lacks, as part of this step; yield each change that
+        is a single event.
         """
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)

@@ -218,7 +218,7 @@ class AuditEvents:
         return found
 
     def _decides(self, audited: Audited) -> bool:
-        """Check whether a version decides the status of the asset's checks."""
+        """Check whether a version determines the status of the asset's checks."""
         if audited.environment == PRODUCTION:
             return True
         shown = self.context.store.environments.entry(PRODUCTION, audited.snapshot.name)
@@ -391,7 +391,7 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 def unit_test_event(
     context: ProjectionContext, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
-    """Return the event of the end of a unit test that ran with a plan.
+    """Return the event for the result of a unit test that ran with a plan.
 
     Dagster keeps one status of a check, which belongs to the published model. So if production has
     the model, results of unpublished plans and of other environments are observations.
@@ -410,7 +410,7 @@ def unit_test_event(
 
 
 def decides(store: StateStore, test: ToldTest) -> bool:
-    """Check whether a test result decides the check's status, rather than only a plan's."""
+    """Check whether a test result sets the status of its check, or only belongs to its plan."""
     shown = store.environments.entry(PRODUCTION, test.model)
     if shown is None:
         return True
@@ -426,7 +426,7 @@ def unit_test_evaluation(
     known = catalog.live.tests.get(snapshot.name, ())
     # The test may be newer than the loaded code location.
     tests = known if _place(own) in map(_place, known) else (*known, own)
-    remembered = "passed before; neither it nor the model changed since"
+    remembered = "passed before; neither the test nor the model has changed since"
     metadata = without_nones(
         {
             "vde/test": test.test,

@@ -43,9 +43,9 @@ from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
 MOST_RECORDS = 5_000
 """Maximum number of records per read."""
 BUDGET_SECONDS = 20.0
-"""Time after which the rest is left to the next call: Dagster aborts ticks after 60 s."""
+"""Time after which remaining records are left to the next call: Dagster aborts ticks after 60 s."""
 TICK_SECONDS = 10
-"""Maximum interval and duration of ticks; a tick that reaches it is followed by another."""
+"""Maximum time between ticks, and maximum duration of a tick."""
 NOTHING_NEW = dg.SkipReason("the state has no new records")
 
 
@@ -151,7 +151,7 @@ class OutboxForwarder:
         return OutboxCursor(cursor.store, number, runs, part=self._part)
 
     def _unrecorded(self, number: int) -> int:
-        """Count the partitions without an event of the models that later records fill."""
+        """Count the partitions that still have no event, of the models that later records fill."""
         later = self.store.outbox.since(number, MOST_RECORDS)
         tables = {record.subject["table"] for record in later if record.kind == "fill"}
         catalog = self.projector.context.read_again().catalog

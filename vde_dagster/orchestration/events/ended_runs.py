@@ -88,7 +88,7 @@ def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> se
 
 
 def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> None:
-    """Report the published models' status of some checks again."""
+    """Report the status of some checks of published models again."""
     reporter = Reporter(context.workspace, context.instance)
     assets = {key.asset_key for key in keys}
     for name in context.catalog.live.models:

@@ -52,7 +52,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """Version of a model with its table, as the first environment that has it combines it."""
+    """Version of a model with its table, from the first environment that contains the version."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -244,7 +244,7 @@ def _touched(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed; a single partition has figures."""
+    """Return the partitions that a fill wrote or completed, with figures if there is only one."""
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
         Filled(partition, covered, fill)
@@ -307,7 +307,7 @@ def _time_column(served: ServedModel) -> TimeColumn | None:
 
 
 _CLOCKS_DIFFER = timedelta(days=1)
-"""Maximum time by which the state's clock is ahead of Dagster's."""
+"""Maximum time by which the state's clock may be ahead of Dagster's clock."""
 
 
 def missing_fill_events(

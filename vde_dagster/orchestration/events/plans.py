@@ -206,7 +206,7 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
 
 
 def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
-    """Yield the models whose planned definition is neither the files' nor the published one."""
+    """Yield the models whose planned definition is neither in the files nor published."""
     store, files = workspace.store, workspace.snapshots()
     production = store.environments.get(PRODUCTION)
     base = store.environments.get(plan.environment) or production

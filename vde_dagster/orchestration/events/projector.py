@@ -51,11 +51,11 @@ from vde_dagster.state.db.outbox import OutboxRecord
 
 _UNENDED = ("planned", "applying")
 _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
-"""Kinds of records between the fills of a plan that no event describes."""
+"""Kinds of records that have no event and may occur between the fills of a plan."""
 
 
 def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
-    """Group records for one projection: consecutive fills by plan and table, others alone.
+    """Group records for one projection: consecutive fills by plan and table, other records alone.
 
     Models that are filled in parallel write their records alternately. Their fills are grouped, so
     that the events of each model are written in few transactions.
@@ -83,7 +83,7 @@ class Projector:
     work that their pointers record.
 
     Args:
-        live_since: Time (UTC) at which the run began to write its own events: no other process has
+        live_since: Time (UTC) at which the run began to write its own events. No other process has
             written events of later records.
     """
 

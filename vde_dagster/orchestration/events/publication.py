@@ -87,8 +87,8 @@ def confirmed_events(
     """Yield new events of filled partitions whose environment now has other versions of their
     parents.
 
-    The data version stays, so nothing downstream becomes stale. The pointers move, so earlier
-    events of the new parents do not count as changes.
+    The data version stays, so nothing downstream becomes stale. The pointers to the parents' events
+    move, so earlier events do not count as changes.
     """
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
@@ -152,9 +152,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether this is the first environment with a version: its parents are recorded from
-    there.
-    """
+    """Check whether an environment is the first one with a version, whose parents are recorded."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

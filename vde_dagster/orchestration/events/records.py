@@ -24,7 +24,7 @@ from vde_dagster.state.db.effects import Effects
 from vde_dagster.state.db.outbox import OutboxRecord
 
 SENSOR = "sensor"
-"""Run id of records that the sensors write; sensors request the pages of their own plans."""
+"""Origin of records that sensors write, in place of a run's id."""
 FINISHED = {
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
@@ -173,7 +173,7 @@ class Reporter:
             store_materializations(self.instance, events, step)
 
     def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
-        """Mark the partitions that a failed run was to materialize as failed.
+        """Mark as failed the partitions that a failed run should have materialized.
 
         Dagster does this itself only for the assets of asset jobs.
         """
@@ -200,7 +200,7 @@ class Reporter:
                 self.instance.add_dynamic_partitions(str(definition.name), list(keys))
 
     def add_plan(self, plan_id: str) -> None:
-        """Add a plan's partitions, which make it possible to read, approve and reject it."""
+        """Add a plan's partitions, so that the plan can be read, approved and rejected."""
         for definition in (self.names.plans, self.names.rejections):
             self.add(definition, [plan_id])
 
@@ -292,7 +292,7 @@ def _version(event: AssetEvent) -> int:
 
 
 def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return the state's origin of work of a run, or of `SENSOR`; see `Database.origin`."""
+    """Return the origin that the state stores for a run, or for `SENSOR`; see `Database.origin`."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 

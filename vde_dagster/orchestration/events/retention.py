@@ -1,4 +1,4 @@
-"""Retention: old runs leave Dagster with their events; facts that pages show are written again.
+"""Retention: old runs are deleted with their events; facts that pages show are written again.
 
 Dagster keeps every run and event forever. Deleting a run also deletes the events that it wrote for
 assets. The state store has the facts of all filled partitions, so a comparison writes them again,

@@ -17,7 +17,7 @@ Event = TypeVar("Event", bound=object)
 def without_secrets(event: Event) -> Event:
     """Return an event with masked secrets, or the same event if it has none.
 
-    Keys of assets, partitions and names of checks stay as they are.
+    The keys of assets and partitions and the names of checks stay unchanged.
     """
     if isinstance(event, dg.Output):
         shown = masked_metadata(event.metadata)

@@ -174,9 +174,9 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     """Check whether the project's policy applies a plan automatically.
 
     Args:
-        policy: `never`; `reuse`: if nothing is computed; `non_breaking`: also if only columns
-            or models are added; neither of these if a published column is removed or changes its
-            type; `always`.
+        policy: `never`; `reuse`: if nothing is computed; `non_breaking`: also if only columns or
+            models are added; `always`. Only `always` applies plans that remove a published column
+            or change its type.
     """
     if policy in ("never", "always"):
         return policy == "always"

@@ -173,7 +173,7 @@ def time_partitions(
 def model_partitions(
     model: LiveModel, start: datetime | None, now: datetime
 ) -> dg.PartitionsDefinition | None:
-    """Return a model's partitions: its listed versions, times its intervals when it has any.
+    """Return a model's partitions: each listed version, with each interval if it has intervals.
 
     Args:
         start: First instant of its data (UTC); the latest complete interval when not known.
@@ -199,7 +199,7 @@ def partition_keys(
     """List the partitions of a version that lie completely within ranges, each with its range.
 
     Yields:
-        (partition key, its range); one with the last range for a model without intervals.
+        (partition key, its range); a single pair, with the last range, without intervals.
     """
     unit = time_unit(partitions)
     if unit is not None:

@@ -83,7 +83,7 @@ class LiveVersion:
 
 @lru_cache(maxsize=1024)
 def _without_files(readers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the environments of a version's readers; thousands of versions have the same."""
+    """Return the environments among readers, cached because many versions have equal readers."""
     return tuple(reader for reader in readers if reader != WORKING_COPY)
 
 
@@ -301,7 +301,7 @@ def live_models(
 def without_circles(
     direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
 ) -> dict[ModelName, tuple[ModelName, ...]]:
-    """Remove tables behind views through which a model would depend on itself.
+    """Remove tables behind views if a model would depend on itself through them.
 
     Direct parents come from the project's files, tables behind views from production: together they
     may form a cycle, which Dagster cannot load.

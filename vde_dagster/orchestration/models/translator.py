@@ -504,7 +504,7 @@ def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
     return [
         {
             "column": read.output or "*rows*",
-            "made of": f"{read.parent}.{read.column}",
+            "computed from": f"{read.parent}.{read.column}",
             "how": read.how,
         }
         for read in snapshot.reads

@@ -39,12 +39,12 @@ def environment_metadata(
     changes: Sequence[VersionChange] = (),
     mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
-    """Return the page: changes, then each view's version and since when it is shown.
+    """Return the page: changes, then each view with its version and the time of its publication.
 
     Args:
         before: Content of the previous version; None for a first version, or if unknown.
         shared: Ids of production's tables.
-        since: Time (UTC) since when each model shows its current version, if known.
+        since: Time (UTC) when each model began to show its current version, if known.
         changes: Changes of this version and of the versions before it, newest first.
     """
     models = _models(shown)

@@ -69,7 +69,7 @@ class EnvironmentContents:
     Args:
         shown: Current or earlier versions, one per environment.
         as_of: Instant (UTC); a range that is due then and not filled is missing.
-        is_past: Whether tables have their state at the versions rather than the current state.
+        is_past: Whether tables are described as they were at each version, not as they are now.
         known: Snapshots already read, by id.
         publications: Maximum number of versions per history.
         compared: Versions to compare with all others, but not to show.
@@ -261,8 +261,8 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models with different rows; a table in its current state has the same rows
-        everywhere.
+        """Yield the models with different rows; two environments that show a table's current state
+        have the same rows of it.
         """
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
@@ -319,8 +319,8 @@ class EnvironmentContents:
     def published_types(self, snapshot: Snapshot) -> dict[str, str]:
         """Return the published Spark SQL types of a snapshot's columns.
 
-        A type is taken from the first environment that has a column of this version, and is absent
-        if none has it or its table cannot be read.
+        A type comes from the first environment that has a column of this version. It is absent if
+        no environment has the column, or if the table cannot be read.
 
         Returns:
             Types by the columns' versions.

@@ -47,8 +47,8 @@ def gather_document(
     """Gather the document of a project's files, or of an environment.
 
     Args:
-        of: Environment, or version of it (`prod@41`), whose stored definitions are documented,
-            without other environments; a version with its state at the publication. Default: the
+        of: Environment or version (`prod@41`) to document from its stored definitions, without
+            other environments. A version is described as it was when published. Default: the
             project's files, with all environments.
         as_of: Instant (UTC); a range that is due then and not filled is missing. Default: now, or
             the time of the version's publication.
@@ -149,7 +149,7 @@ def document_models(
 def _columns(
     snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
 ) -> tuple[DocumentedColumn, ...]:
-    """Return a snapshot's columns; copies without a description inherit the original's."""
+    """Return a snapshot's columns; a copied column without a description inherits one."""
     copied: dict[str, list[tuple[str, str]]] = {}
     made: set[str] = set()
     for read in snapshot.reads:

@@ -32,7 +32,7 @@ class DocumentedColumn:
     """Output column of a model.
 
     Args:
-        type: Spark SQL type, if known: by analysis, or else as its table or view was published.
+        type: Spark SQL type, if known: from the analysis, or else from the published table or view.
         version: Hash of the definition of its value (hex).
         description: Its own description, or the description of the column that it copies.
         inherited_from: `schema.model.column` that the description comes from; None for its own.
@@ -151,7 +151,7 @@ class FillCost:
     """Duration and size of one fill of a table, if known.
 
     Args:
-        at: Time of its record (UTC).
+        at: Time (UTC) at which it was recorded.
         skipped: Whether nothing was computed, because the inputs were unchanged.
         commit: Iceberg snapshot that it created.
         task_seconds: Total time of Spark's tasks.
@@ -176,7 +176,7 @@ class AuditOutcome:
 
     Args:
         audit: The audit with its arguments, as in `DocumentedAudit.name`.
-        plan: The plan, or run of audits, with this result.
+        plan: The plan, or the run of audits, that produced this result.
     """
 
     model: str
@@ -211,7 +211,7 @@ class DocumentedTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownModel:
-    """One model in one environment: a cell of the matrix.
+    """One model in one environment.
 
     Args:
         version: Short hash of the content of its table or view.
@@ -220,11 +220,11 @@ class ShownModel:
         whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.
         change: Difference of the definition from production's; `category` is its effect on the
             data. None if both are equal.
-        filled: Ranges that readers find.
+        filled: Filled ranges that readers of the environment see.
         missing: Ranges that are due by the document's instant but not filled.
         rows: Rows of the Iceberg snapshot that this version of the environment pins.
-        pinned: That Iceberg snapshot.
-        since: Time (UTC) since when it has this content, if known.
+        pinned: Iceberg snapshot that this version of the environment pins.
+        since: Time (UTC) when it began to have this content, if known.
     """
 
     model: str
@@ -330,7 +330,7 @@ class RowsDiffer:
     """Model with different rows in two environments or versions; numbers if known.
 
     Args:
-        before: Rows of the old version at its publication; `after` of the new version.
+        before: Number of rows of the old version at its publication; `after` is for the new one.
         added: Rows written by commits in between, if one table serves both.
         removed: Rows that these commits deleted or rewrote.
     """
@@ -348,7 +348,7 @@ class EnvironmentDifference:
 
     Args:
         new: Name of the first environment or version (`dev`, `prod@41`); `old` names the other one.
-        tables: Models of equal definition with another table, or another state of the same table.
+        tables: Models with equal definitions but different tables, or states of a table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """
 

@@ -10,7 +10,7 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """Same rows as a full refresh, once per cron tick; only changed keys are computed.
+    """Kind with the rows of a full refresh per cron tick, which computes only changed keys.
 
     Args:
         key: Output columns, which need not be unique: a fill replaces all rows of a key value.
@@ -19,7 +19,7 @@ class IncrementalByChanges(Kind):
     key: tuple[str, ...]
     name: Literal["INCREMENTAL_BY_CHANGES"] = "INCREMENTAL_BY_CHANGES"
 
-    summary = "whole in effect: the rows of those keys are computed of which parents' rows changed"
+    summary = "the rows of a full refresh; only keys with changed rows in parents are computed"
     allows_python = False
     properties = (Property.columns("key", required=True),)
 

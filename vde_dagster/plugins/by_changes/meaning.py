@@ -8,9 +8,7 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """Rules of INCREMENTAL_BY_CHANGES: rows are exactly the query's, as for FULL, however
-    computed.
-    """
+    """Rules of INCREMENTAL_BY_CHANGES: as for FULL, a table has exactly its query's rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the query's version, after checking that its columns include the key."""

@@ -128,5 +128,5 @@ def _merged(seen: Plan) -> str:
 
 
 def _is_closed(workspace: Workspace) -> bool:
-    """Return whether the state was not opened because the files have mistakes."""
+    """Return whether the state is still closed, because the files have mistakes."""
     return "store" not in workspace.__dict__

@@ -40,7 +40,7 @@ ForkLabel = Annotated[
 Base = Annotated[
     str,
     typer.Option(
-        metavar="COMMIT", help="Commit whose rules also apply; by default the base branch's newest."
+        metavar="COMMIT", help="Commit whose rules also apply; default: newest of the base branch."
     ),
 ]
 

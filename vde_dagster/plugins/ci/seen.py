@@ -100,7 +100,7 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
         before: The plan stored for it so far, see `deployed_by`.
 
     Returns:
-        The stored plan, which is another process's if that process was first.
+        The stored plan: the plan of another process, if that process was first.
     """
     database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "commit_id": commit}

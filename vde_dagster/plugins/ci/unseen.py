@@ -12,10 +12,10 @@ from vde_dagster.api.workspace import Workspace
 def unseen(
     workspace: Workspace, plan: Plan, seen: Sequence[Plan], replaced: Mapping[str, Snapshot]
 ) -> list[str]:
-    """Describe in sentences what a plan changes, computes, breaks or removes beyond other plans.
+    """Describe what a plan changes, computes, breaks or removes beyond the reviewed plans.
 
-    Intervals due since then do not count in tables that were reviewed, or are shown by production
-    anyway: a later review would have shown the same table.
+    Intervals that became due after the review do not count, if the table was reviewed or is in
+    production already: a later review would have shown the same table.
 
     Args:
         seen: Reviewed plans for the same environment.
@@ -53,7 +53,7 @@ def _differences(
                 yield f"before_all and after_all run another statement: {text}"
     for name in plan.other_kept:
         if all(other.kept.get(name) != plan.kept.get(name) for other in seen):
-            yield f"the definitions kept of {name} differ from the reviewed ones"
+            yield f"the definitions of {name} differ from the reviewed ones"
 
 
 def _difference(

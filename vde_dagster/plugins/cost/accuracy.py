@@ -29,7 +29,7 @@ class ComparedFill:
 
     @property
     def factor(self) -> float:
-        """The ratio of actual and expected, at least 1; 1 is exact."""
+        """The ratio of the larger to the smaller of actual and expected; 1 is exact."""
         one, other = max(self.expected, 1e-3), max(self.happened, 1e-3)
         return max(one / other, other / one)
 
@@ -47,7 +47,7 @@ class Accuracy:
 
     @property
     def median_factor(self) -> float | None:
-        """The factor that half of the fills were within; None without fills."""
+        """The median of the fills' factors; None without fills."""
         return median(one.factor for one in self.looked) if self.looked else None
 
     @property

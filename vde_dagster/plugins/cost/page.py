@@ -104,7 +104,7 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
 
 
 def _months_back(now: datetime, months: int) -> datetime:
-    """Return the first instant (UTC) of the month a number of months before an instant."""
+    """Return the start (UTC) of the month that is a number of months before an instant."""
     years, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return now.replace(
         year=years, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0

@@ -25,10 +25,10 @@ class Item:
     """A computation, or a computation that was saved.
 
     Args:
-        at: When (UTC).
+        at: Time (UTC).
         how: `computed`; `skipped`: no input had changed; `reused`: a plan showed another
             definition, or another environment, without computing the table again.
-        work: Its cost; for a saved computation the cost of the last one.
+        work: Its cost; for a saved computation the cost of the last computation.
     """
 
     at: datetime

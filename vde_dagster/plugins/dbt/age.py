@@ -1,6 +1,6 @@
-"""Age of a manifest that another process made: files changed since.
+"""Files that changed after another process wrote a manifest.
 
-A manifest has checksums of its SQL, and the texts of macros, but nothing on files of properties:
+A manifest has checksums of its SQL, and the texts of macros, but nothing about properties files:
 these are compared with their state at the first reading of the manifest. A seed is read from its
 file.
 """
@@ -64,7 +64,7 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash if its macros are the manifest's."""
+    """Return a file's hash if its macros equal the manifest's macros."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"

@@ -1,9 +1,9 @@
 """Answers to introspective queries of dbt, from what production shows; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
-line of JSON on standard input gets a line of JSON: the names of sources, which come first, get the
-state of production, and questions get answers. An engine is started for SQL alone, or a warm one
-is used.
+line of JSON on standard input is answered by a line of JSON. The first line has the names of
+sources, its answer the state of production; later lines are questions. Only questions in SQL need
+an engine, which is started or already warm.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Answers:
         """Return (name, Spark SQL type) of a table's columns.
 
         Raises:
-            UsageError: It does not exist yet.
+            UsageError: The table does not exist yet.
         """
         if not self.exists(name):
             raise UsageError(f"{name} is in no version of production")
@@ -95,7 +95,7 @@ class Answers:
         """Run a query over production's models and over sources.
 
         Raises:
-            VdeError: It is not a query, reads another table, or fails on Spark.
+            VdeError: The text is not a query, reads another table, or fails on Spark.
         """
         shown = set(self._production.entries) if self._production else set[ModelName]()
         sql = sql.strip().rstrip(";")

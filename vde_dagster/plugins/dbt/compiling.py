@@ -352,7 +352,7 @@ class Compiler:
                 # Otherwise the plan would remove nodes that exist.
                 raise ProjectError(
                     f"dbt's introspective queries have no answers: {found['failure']}",
-                    hint="introspect = false under [tool.vde.dbt] leaves out what needs answers",
+                    hint="to leave out their nodes, set introspect = false under [tool.vde.dbt]",
                     location=SourceLocation(Path(f"{self.inside}{PROJECT_FILE}")),
                 )
             return found
@@ -386,12 +386,12 @@ class Compiler:
             hint = "run `dbt deps`"
         elif "'None' has no attribute" in output:
             hint = (
-                "a macro may ask the warehouse, which is not read: run `dbt compile`, and set "
+                "a macro may query the warehouse, which is not read: run `dbt compile`, and set "
                 "compile = false under [tool.vde.dbt]"
             )
         elif "connection never acquired" in output:
             hint = (
-                "its macros ask the warehouse: introspect = true under [tool.vde.dbt] lets dbt "
+                "its macros query the warehouse: introspect = true under [tool.vde.dbt] lets dbt "
                 "connect while it compiles"
             )
         elif "Could not find profile" in output or "profiles" in output:

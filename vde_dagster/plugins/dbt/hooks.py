@@ -90,7 +90,7 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return all hooks but a file's; the file is found by the end of its path.
+        """Return all hooks except one file's hooks; the file is found by the end of its path.
 
         If the file has no hooks, hooks of runs are left out, or else all hooks.
         """

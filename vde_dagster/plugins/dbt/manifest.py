@@ -31,7 +31,7 @@ _WORDS = {
     "analysis": "analyses",
     "sql_operation": "inline queries",
 }
-"""Words for nodes that have no meaning here, by their type."""
+"""Words for unsupported types of nodes, for warnings."""
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.plugins.dbt.manifest import Manifest, Reader, Unit
 
 _METRICS = frozenset({"metrics", "semantic models", "saved queries"})
-"""Names in `not_read` of parts that a plug-in reads from another file, if it exists."""
+"""Parts of the manifest that another plug-in reads from a separate file, if the file exists."""
 _SEMANTIC = "semantic_manifest.json"
 """The file that dbt writes for MetricFlow, next to the manifest."""
 _MANIFEST, _LATER = "target/manifest.json", "target/later/manifest.json"
@@ -65,7 +65,7 @@ def dbt_project(folder: Folder) -> DbtProject | None:
     if len(found) > 1:
         raise ProjectError(
             f"there are several dbt projects: {', '.join(sorted(found))}",
-            hint="one may lie in a folder of a project",
+            hint="keep only one dbt project in the project's folders",
         )
     return DbtProject(folder, found[0] + "/") if found else None
 
@@ -372,7 +372,7 @@ class DbtProject:
         unread.update(self._around[1])
         if unread:
             told = "; ".join(f"{word} ({number})" for word, number in sorted(unread.items()))
-            message = f"of the dbt project this has no meaning here, by number of nodes: {told}"
+            message = f"parts of the dbt project are ignored, by number of nodes: {told}"
             hint = "`vde help dbt` lists the meaning of each"
             found.append(Problem(message, hint, SourceLocation(Path(self._path)), False))
         if self._memory["left_out"]:

@@ -30,7 +30,7 @@ _COLUMN_TESTS = {
         "SELECT {1}, count(*) FROM {0} WHERE {1} IS NOT NULL GROUP BY 1 HAVING count(*) > 1",
     ),
 }
-"""Tests of one column with dbt's names, by audits that check columns one by one."""
+"""dbt's names and queries for tests of one column, by the equivalent audit."""
 _EXPOSED = {"exposure": "dashboard", "sync": "application", "metric": "analysis"}
 """Types of exposures in dbt by the kind of reader."""
 _COLUMN_AUDIT = re.compile(r"(\w+)\(columns=\(([^()]*)\)\)")

@@ -87,7 +87,7 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
 def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the values of metrics, by one query, and the rows of saved queries."""
+    """Yield the values of metrics, read with one query, and the rows of saved queries."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

@@ -50,7 +50,7 @@ OfFiles = Annotated[
         "--env",
         "-e",
         metavar="ENV",
-        help="An environment's metrics, such as dev or prod@7; by default the files'.",
+        help="An environment's metrics, such as dev or prod@7; default: metrics in the files.",
     ),
 ]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]

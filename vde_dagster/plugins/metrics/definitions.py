@@ -80,7 +80,7 @@ class Document:
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
-        """Return the place of a value in it."""
+        """Return the place of a value in the document."""
         return self.yaml.location((self.what, *keys))
 
 
@@ -314,7 +314,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message names; with `names`, also of names."""
+    """Return the place of a value that a message mentions; by default, names are values, too."""
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []

@@ -61,7 +61,7 @@ AGGREGATIONS = ("avg", "median", "percentile_cont")
 
 
 def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the objects with expressions, after the name of the innermost named element."""
+    """Yield the objects with expressions, each with the name of the innermost element around it."""
     if isinstance(value, list):
         for one in value:
             yield from _expressions(one, name)

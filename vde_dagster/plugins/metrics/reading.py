@@ -30,7 +30,7 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
         texts: The texts of all files of metrics, by path.
 
     Raises:
-        ProjectError: This file has mistakes; other files' are reported with them.
+        ProjectError: This file has mistakes; mistakes of other files are not reported here.
     """
     found = _definitions(texts, names)
     if isinstance(found, ProjectError):

@@ -12,13 +12,13 @@ from vde_dagster.api.values import PluginSettings, Settings, suggest
 
 EVENTS = {
     "approval": "a plan waits for an approval",
-    "audit_blocked": "audits that block found rows",
-    "contract": "columns that readers rely on go or change their type",
+    "audit_blocked": "blocking audits found rows",
+    "contract": "published columns are removed or change their type",
     "late": "tables are older than their models promise",
     "publication": "a plan was published",
     "refused": "rules or budgets refuse a plan that somebody applied",
     "rollback": "an environment was rolled back",
-    "run": "what was due was computed and published",
+    "run": "due intervals were computed and published",
     "run_failed": "an apply or a run failed",
 }
 """Events for receivers."""

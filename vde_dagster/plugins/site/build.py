@@ -89,7 +89,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _Quiet(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a file of the folder, but no listing, and no file that a link outside points to."""
+        """Send a file of the folder, but no listing, and no file outside of it through a link."""
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None

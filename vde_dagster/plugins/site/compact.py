@@ -288,7 +288,7 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return the cells of the matrix, with a separate table of words."""
+        """Return the matrix of models and environments, with a separate table of words."""
         words = Words()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 

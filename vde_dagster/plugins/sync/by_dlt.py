@@ -86,7 +86,7 @@ class Packages:
         """Open the file.
 
         Raises:
-            UsageError: dlt is not installed, the destination does not exist, or it lacks the mode.
+            UsageError: dlt is not installed, the destination does not exist, or lacks the mode.
         """
         import pyarrow as pa
 
@@ -126,7 +126,7 @@ class Packages:
         return 0
 
     def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row under the names of the view."""
+        """Return a row with the view's names of columns."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 
@@ -189,7 +189,7 @@ class Packages:
             merges = known.merge_strategies_selector(merges, table_schema={})
         if step.key and not merges:
             raise UsageError(
-                f"dlt's destination '{self.sink.destination}' adds rows only, and the mode of "
+                f"dlt's destination '{self.sink.destination}' only adds rows, but the mode of "
                 f"'{step.sync}' is {step.mode}",
                 hint="use mode: append, without a key",
             )

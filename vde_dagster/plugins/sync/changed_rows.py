@@ -41,7 +41,7 @@ class ChangedRows:
     Args:
         shape: Hash of the rows' form and of their address.
         since: The earlier version; 0 if all rows of the later version are added.
-        why: The reason for 0, if something was sent before.
+        why: The reason why all rows are added, if rows were sent before.
         key: The sync's key, in the case of the columns' author.
         names: The columns of the view by the names in the schema.
     """
@@ -77,7 +77,7 @@ class ChangedRows:
         """Check, before anything is sent, that a key identifies the added rows.
 
         Raises:
-            UsageError: It has NULL, or the same value in two rows.
+            UsageError: The key has NULL, or the same value in two rows.
         """
         if not key:
             return

@@ -19,7 +19,7 @@ EnvironmentName = Annotated[
 SyncNames = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SYNCS]...", help="Names of syncs; by default all of the environment's."
+        metavar="[SYNCS]...", help="Names of syncs; by default all syncs of the environment."
     ),
 ]
 Full = Annotated[

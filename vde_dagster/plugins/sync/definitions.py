@@ -45,7 +45,7 @@ class SyncDefinition:
         mode: `mirror` makes the outside system equal to the view, `upsert` deletes nothing, and
             `append` only adds rows.
         batch: Maximum number of rows per batch.
-        to: The sink's options by environment; nothing is sent from others.
+        to: The sink's options by environment; nothing is sent from other environments.
     """
 
     name: str
@@ -120,7 +120,7 @@ def _read(path: Path, text: str, names: TableNames) -> Iterator[SyncDefinition]:
         one = _definition(document, number, entry, names)
         if one.name in known:
             message = f"the sync '{one.name}' is defined twice"
-            raise document.error((number,), message, "give each its own name")
+            raise document.error((number,), message, "give each sync its own name")
         known.add(one.name)
         yield one
 
@@ -136,9 +136,9 @@ def _definition(
             (number, "key"),
             f"the sync '{written.name}' has {'a' if written.key else 'no'} key, and its mode is "
             f"{written.mode}",
-            "leave it out, all rows are added"
+            "remove key: append adds all rows"
             if written.key
-            else "write key: [customer_id], the columns that tell rows apart",
+            else "write key: [customer_id], the columns that identify a row",
         )
     to: dict[str, Mapping[str, Any]] = {}
     for environment, options in written.to.items():
@@ -149,7 +149,7 @@ def _definition(
             document.read(keys, options, sink, f"the sink {written.sink}", "`vde help sync`")
         if options in to.values():
             raise document.error(
-                keys, f"two environments send '{written.name}' to one place", "give each its own"
+                keys, f"two environments send '{written.name}' to one place", "use separate places"
             )
         to[own] = options
     if not to:

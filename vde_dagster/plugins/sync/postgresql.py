@@ -310,7 +310,7 @@ class Rows:
 
 
 def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column for each of a model's columns: of equal case, or the only match.
+    """Return the table's column for each column of a model: in equal case, or the only match.
 
     Tables of earlier releases, and tables created without quotes, have lower-case names.
     """

@@ -154,8 +154,8 @@ class Syncs:
         Raises:
             UsageError: The environment has no address or lacks the model, or the key does not
                 identify its rows.
-            ConflictError: Another process runs it.
-            ExecutionError: The outside could not be reached; run it again.
+            ConflictError: Another process runs the sync.
+            ExecutionError: The outside system could not be reached; run the sync again.
         """
         with self._open(definition, environment) as (outside, version):
             cursor = outside.ledger.cursor()

@@ -338,7 +338,8 @@ class ChangesWriter(Strategy):
         """Merge the new rows into the table, and retry if another commit was faster.
 
         Raises:
-            ExecutionError: A required column has NULL, the time a wrong type, or too many keys go.
+            ExecutionError: A required column has NULL, the time has a wrong type, or too many keys
+                are deleted.
         """
         kind = Changes.from_model(write.task.snapshot.model)
         for name in kind.named_columns:

@@ -99,7 +99,7 @@ def check_time(write: Write, column: str) -> None:
     """Refuse a time of a wrong type: texts and numbers sort differently.
 
     Raises:
-        ExecutionError: It is neither a date nor an instant.
+        ExecutionError: The time is neither a date nor an instant.
     """
     type_ = write.types[write.physical_name(column)]
     if not type_.startswith(("date", "timestamp")):

@@ -43,7 +43,7 @@ _FILLED = (Kind.LOOKBACK, Kind.BATCH_SIZE, *Kind.RESTATEMENT, *Kind.IN_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen(Kind):
-    """Filled interval by interval, in any order; the earliest row of each key is kept.
+    """Kind filled interval by interval, in any order; the earliest row of each key is kept.
 
     Args:
         key: Output columns that identify a row; NULL in a key column is refused.
@@ -151,7 +151,7 @@ def _share(value: Value) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Changes(Kind):
-    """Filled interval by interval, in any order; a row is kept if its key's state changes.
+    """Kind filled interval by interval, in any order; rows that change their key's state are kept.
 
     Args:
         key: Output columns that identify the object with states; NULL in a key column is refused.
@@ -184,7 +184,7 @@ class Changes(Kind):
     skip_null: tuple[str, ...] = Kind.later(())
     name: Literal["CHANGES"] = "CHANGES"
 
-    summary = "interval by interval; a row where a key's columns are not as just before in time"
+    summary = "interval by interval; a row is kept if its key's columns differ from the row before"
     by_intervals = True
     restates_whole = True
     changes_in_place = True
@@ -233,7 +233,7 @@ class Changes(Kind):
         again = AddedColumn(
             AGAIN,
             f"ARRAY<STRUCT<at: TIMESTAMP, source: STRING{sequence}>>",
-            "later times at which the same state came again",
+            "later times at which the same state arrived again",
         )
         gone = AddedColumn(DELETED, "BOOLEAN", "whether the key was gone from this time on")
         return (again, gone) if self.deletes else (again,)

@@ -18,9 +18,7 @@ class FirstSeenMeaning(IncrementalMeaning):
     """One row per key: the earliest from any fill."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key and the columns that determine the kept row; the remaining columns break
-        ties.
-        """
+        """Hash the query's rows with the key, the columns that order rows, and all others."""
         kind = FirstSeen.from_model(model)
         key = sorted(self.column_version(model, version, name) for name in kind.key)
         order = [self.column_version(model, version, name) for name in kind.order]
@@ -43,7 +41,7 @@ class ChangesMeaning(IncrementalMeaning):
     """Rows where a key's state differs from the previous state in time."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the columns that order and make states, and finally all columns."""
+        """Hash the query's rows with the key, the columns that make states, and all columns."""
         kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:

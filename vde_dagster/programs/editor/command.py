@@ -16,7 +16,7 @@ from vde_dagster.errors import UsageError
 
 def lsp_command(
     project: Annotated[
-        Path | None, typer.Option(help="The project's folder; by default the editor's.")
+        Path | None, typer.Option(help="The project's folder; by default the editor's folder.")
     ] = None,
 ) -> None:
     """Run a language server on stdin and stdout, for editors.

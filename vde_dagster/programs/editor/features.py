@@ -51,7 +51,7 @@ _Positioned = (
 
 
 def add_features(server: VdeServer) -> None:
-    """Register the requests about words."""
+    """Register the handlers of requests about words."""
 
     async def at(params: _Positioned, question: Callable[[Desk, str, int], T], none: T) -> T:
         """Answer a request about a position in a project's document."""
@@ -72,7 +72,7 @@ def add_features(server: VdeServer) -> None:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
     def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
-        """Register a question as the answer to a feature's requests; `none` is the empty one."""
+        """Register a function that answers a feature's requests; `none` is the empty answer."""
 
         def register(question: Q) -> Q:
             @server.feature(feature, options)

@@ -67,9 +67,9 @@ def _consequence(
     computed = [one for one in plan.computed if one.name in below]
     if computed and model.change is not Change.UNCHANGED:
         names = listed([str(one.name) for one in computed], MOST_NAMES)
-        yield f"{count(len(computed), 'model')} below computed: {names}"
+        yield f"{count(len(computed), 'downstream model')} computed: {names}"
     elif below and model.change is not Change.ADDED:
-        yield f"{count(len(below), 'model')} below unchanged"
+        yield f"{count(len(below), 'downstream model')} unchanged"
     work = [one for one in plan.computed if one.name == model.name or one in computed]
     seconds = [outlook.seconds[one.name] for one in work if one.name in outlook.seconds]
     if seconds:

@@ -68,7 +68,7 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
     model = symbols.reading.project.models.get(root.model)
     if root.kind in ("model", "column") and model is not None and model.kind.is_external:
         raise UsageError(
-            f"{model.name} is an external table: neither it nor its columns are renamed here",
+            f"{model.name} is an external table, so it and its columns cannot be renamed here",
             hint="rename it at its source, and then in external_models.yaml",
         )
     # A bare name in SELECT reads one column and names another: the named one is meant.

@@ -13,7 +13,7 @@ WIDTH, HEIGHT, GAP, BETWEEN = 220, 28, 12, 90
 
 
 def lineage_picture(reading: Reading, path: str) -> str:
-    """Return the picture of a file's models between their parents and children; '' without any."""
+    """Return the picture of a file's models, parents and children; '' for a file without models."""
     models = reading.project.models
     own = [model.name for model in reading.models_in(path) if not model.kind.is_external]
     if not own:

@@ -33,7 +33,7 @@ class Lines:
         self._ends = [*(found.start() for found in breaks), len(text)]
 
     def offset(self, line: int, column: int) -> int:
-        """Return the offset of a line's column, both counted from 1, or the nearest one."""
+        """Return the offset of a line and column, counted from 1, or the nearest offset."""
         index = min(max(line, 1), len(self._starts)) - 1
         return min(self._starts[index] + max(column - 1, 0), self._ends[index])
 

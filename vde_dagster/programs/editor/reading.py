@@ -76,7 +76,7 @@ class Reading:
     If a text cannot be read while it is typed, the models of its last readable text are used.
 
     Args:
-        project: Has the models of the readable files.
+        project: The project, with the models of the readable files.
         snapshots: Snapshots of the models whose queries can be analyzed, parents first.
         mistakes: All mistakes that a plan would report, in the order of files and lines.
         warnings: Possible mistakes.

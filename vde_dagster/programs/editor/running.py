@@ -144,5 +144,5 @@ def _table(what: Runnable, environment: str, found: Evaluated, limit: int) -> st
 
 
 def _cell(text: str) -> str:
-    """Write a text into a table's cell."""
+    """Escape a text for a cell of a Markdown table."""
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split()) or " "

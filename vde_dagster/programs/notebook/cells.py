@@ -104,7 +104,7 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Return the cells that run with their statements; magics are calls of IPython's.
+        """Return the cells that run with their statements; magics become calls of IPython.
 
         Raises:
             ProjectError: A cell is not valid Python.
@@ -116,7 +116,7 @@ def read_notebook(path: Path, text: str) -> Notebook:
     """Read a notebook's file.
 
     Raises:
-        ProjectError: It is not a notebook, has an old format, or another language than Python.
+        ProjectError: The file is not a notebook, has an old format, or is not in Python.
     """
     try:
         document = json.loads(text)

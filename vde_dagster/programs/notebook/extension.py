@@ -17,7 +17,7 @@ from vde_dagster.programs.notebook.workspace import NotebookWorkspace
 from vde_dagster.reports.errors import error_lines
 
 _HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
-"""The earlier handlers of exceptions by shell: their classes and the handler."""
+"""The earlier exception handler of each shell, with the exceptions that it handles."""
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -26,7 +26,7 @@ def load_ipython_extension(shell: Any) -> None:
     Args:
         shell: IPython's shell.
 
-    The project is the one in the notebook's folder, or in one above it.
+    The project is in the notebook's folder, or in a folder above it.
 
     Raises:
         UsageError: No project was found.
@@ -79,7 +79,7 @@ def _is_own(magic: Any) -> bool:
 
 
 def _show_error(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
-    """Report a mistake as commands do, without a traceback, which has no line of the notebook."""
+    """Report a mistake as commands do; a traceback would contain no line of the notebook."""
     print("\n".join(error_lines(error)), file=sys.stderr)
 
 

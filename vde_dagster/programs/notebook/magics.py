@@ -53,10 +53,10 @@ class VdeMagics(Magics):
 
     @line_cell_magic
     def vde(self, line: str, cell: str | None = None) -> Rows | None:
-        """Query an environment, `%%vde dev`, or show and move the pins of it, `%vde pin dev@9`.
+        """Query an environment (`%%vde dev`), or show and move its pins (`%vde pin dev@9`).
 
-        A cell is one query in Spark SQL; its model names mean the environment as it was when the
-        notebook first queried it, or as set by `%vde pin`. `--into NAME` stores the rows in a
+        A cell is one query in Spark SQL; its model names refer to the environment as it was when
+        the notebook first queried it, or as set by `%vde pin`. `--into NAME` stores the rows in a
         variable, `--limit N` limits them. `:name` is replaced by a variable of the notebook,
         written as a literal: a text, number, date, instant, or a list of them.
         """
@@ -131,7 +131,7 @@ def _write_model(
 
     Raises:
         UsageError: The file or the model exists.
-        ProjectError: The model has mistakes, or causes some in others; all files are restored.
+        ProjectError: The model or a model that reads it has mistakes; all files are restored.
     """
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)

@@ -36,7 +36,7 @@ from vde_dagster.project.sources.source import Folder
 from vde_dagster.sql.scanner import SourceText
 
 PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
-"""Name of the column of a notebook without declared columns, whose table holds its page."""
+"""Name of the only column of a notebook without declared columns; it contains the page."""
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -92,7 +92,7 @@ def _model(
     for parent in _reads(notebook, context, lists_inputs=bool(reads)):
         reads.setdefault(parent, SourceLocation(notebook.path))
     if name in reads:
-        raise error(f"{name} reads itself", "read other models; a notebook is made from them")
+        raise error(f"{name} reads itself", "read other models, whose rows the notebook uses")
     fields = dict(properties.fields)
     fields["columns"] = fields["columns"] or (PAGE,)
     fields["signals"] = read_signals(map(read_call, properties.signals), context.signals)

@@ -39,7 +39,7 @@ KEPT_PLANS = 50
 _LOOK_SECONDS = 0.2
 """Seconds between two checks whether the plan was canceled."""
 _PATIENCE_SECONDS = 5.0
-"""Seconds between the interrupt of a kernel and its end."""
+"""Seconds after which an interrupted kernel is killed."""
 _INJECTED = "injected-parameters"
 """Tag of the inserted cell, the same as in papermill."""
 _BEGIN = "from vde_dagster.programs.notebook.extension import begin_step\nbegin_step(get_ipython())"
@@ -175,7 +175,7 @@ class _Run:
                 raise self._failed(f"cell {number} of {self.path} failed: {said_by}") from error
             except DeadKernelError as error:
                 raise self._failed(
-                    f"the kernel of {self.path} ended in cell {number}, perhaps by lack of memory"
+                    f"the kernel of {self.path} ended in cell {number}, perhaps for lack of memory"
                 ) from error
             finally:
                 self.notebook.cells.pop(0)

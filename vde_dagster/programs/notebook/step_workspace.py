@@ -93,7 +93,7 @@ class StepWorkspace:
         )
 
     def pinned(self, environment: str) -> str:
-        """Return the caption's name for the source of rows."""
+        """Return the name of the rows' source for captions."""
         if "@" in environment:
             self.pin(environment)
         return _SHOWN

@@ -79,7 +79,7 @@ class NotebookWorkspace(Workspace):
         """Show rows that become the model's table when the notebook runs as a step.
 
         Raises:
-            UsageError: They are not from Arrow, pandas, Polars or another Arrow library.
+            UsageError: The rows are not from Arrow, pandas, Polars or another Arrow library.
         """
         return Rows(as_arrow(rows), "the model, once the notebook runs as a step")
 
@@ -101,7 +101,7 @@ def require_workspace(value: object) -> NotebookWorkspace | StepWorkspace:
     """Return a notebook's variable `workspace`, after checking its type.
 
     Raises:
-        UsageError: It has another type.
+        UsageError: The variable has another type.
     """
     if not isinstance(value, NotebookWorkspace | StepWorkspace):
         raise UsageError(

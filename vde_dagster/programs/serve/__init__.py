@@ -41,7 +41,7 @@ class Http:
         """Make sure that a token's row filter is a valid condition.
 
         Raises:
-            UsageError: It is not a condition over columns and values.
+            UsageError: The text is not a condition over columns and values.
         """
         from vde_dagster.lakehouse.rows.row_filters import parse_filter
 

@@ -27,7 +27,7 @@ class Access:
     """Authorizes requests for environments.
 
     A request names an environment by `prefix`, `warehouse` or `version`; every route that reads an
-    environment has this as its dependency.
+    environment depends on this class.
 
     Args:
         may_be_open: Whether only this machine can reach the server: then no token is needed until

@@ -156,7 +156,7 @@ _STYLE = "body{font:16px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0
 
 
 def docs_route(app: FastAPI) -> APIRouter:
-    """Return the route of the page."""
+    """Return the route of the page that describes all routes."""
     router = APIRouter()
 
     @router.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
@@ -198,7 +198,7 @@ def _route(method: str, path: str, described: dict[str, Any]) -> str:
 
 _MOST_BYTES = 16_000_000
 _MOST_SECONDS = 5
-"""Clients that send more, or more slowly, are cut off."""
+"""A client that sends more, or takes longer, is disconnected."""
 
 
 class TakeBodies:

@@ -34,7 +34,7 @@ class Check:
 
     Args:
         summary: Markdown; `title` is a plain sentence.
-        project: The project's folder in the repository, empty for the repository's own.
+        project: The project's folder in the repository; empty for the root.
     """
 
     commit: str

@@ -1,7 +1,7 @@
 """Plain Git: comments are files of a pushed ref, checks are notes on commits.
 
-`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; files of a
-project in a folder of the repository are in a folder of its name.
+`git log --notes=vde` shows the checks, `git show refs/vde/comments:pr_123.md` a comment; if the
+project is in a folder of the repository, its files are in a folder of that name.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request whose checked commit is this one or one merged by it, or None."""
+        """Return the pull request whose checked commit is this one or was merged by it, if any."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
@@ -133,7 +133,7 @@ class PlainGit:
         """Put a commit on top of the remote's ref; retry if another process was first.
 
         Args:
-            change: Creates the commit on top of another one, or of None.
+            change: Creates a commit with the given parent; None for the first commit.
         """
         for _ in range(_ATTEMPTS):
             before = self._newest(ref)

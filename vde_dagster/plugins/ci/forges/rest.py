@@ -34,7 +34,7 @@ class Token:
         """Read an environment variable.
 
         Raises:
-            UsageError: It is not set, or not a valid value of a header.
+            UsageError: The variable is not set, or its value is not valid in a header.
         """
         value = os.environ.get(name, "").strip()
         hint = f"pass a token to the job in {name}, see `vde help ci`"
@@ -143,7 +143,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class RestForge(ABC):
-    """A forge with one comment of ours on a pull request, created by the token's user.
+    """A forge where vde has one comment on each pull request, written by the token's user.
 
     Args:
         login: The token's user; requested if empty.

@@ -13,7 +13,7 @@ from vde_dagster.api.values import ModelName, quote
 from vde_dagster.plugins.dbt.manifest import Node
 
 Render = Callable[[Node, str], tuple[str, dict[ModelName, SourceLocation]]]
-"""Writes a test, with a form that has `{}` for its query, as Spark SQL with the tables read."""
+"""Converts a test to Spark SQL by a form with `{}` for its query; also returns the tables read."""
 
 _ANY = ("!= 0", "!=0", "> 0", ">0", "<> 0")
 _THIS = "@this_model"
@@ -134,7 +134,7 @@ def _plain(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a test blocks a publication whichever row of the table fails it."""
+    """Return whether a test blocks a publication if any row of the table fails it."""
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
     return (

@@ -22,8 +22,8 @@ from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.options import partitions
 from vde_dagster.plugins.dbt.relations import CLAUSES
 
-_WHOLE = "incremental models of which one branch is known, computed whole"
-_MERGED = "incremental models of which one branch is known, whose whole query is merged"
+_WHOLE = "incremental models with only one known branch, computed whole"
+_MERGED = "incremental models with only one known branch, whose whole query is merged"
 _FIRST_BRANCH = "microbatch models with is_incremental(), whose first branch is computed"
 READ_WHOLE = "microbatch models without an input that has an event_time, read whole for each batch"
 APPENDED = "incremental models without a key, which append"
@@ -218,7 +218,7 @@ def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str
 
 
 _SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TARGET)\b", re.I)
-"""Names by which predicates call the new rows and the table's."""
+"""Names that predicates use for the new rows and for the table's rows."""
 
 
 def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:

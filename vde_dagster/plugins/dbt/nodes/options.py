@@ -1,4 +1,4 @@
-"""Other configuration of nodes than their kind: layout, and ignored options."""
+"""Configuration of nodes other than their kind: layout, and ignored options."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
     table = replace(
         model,
         name=name,
-        description=f"Every version of the rows of {model.name}, which shows them",
+        description=f"All versions of the rows that the view {model.name} shows",
         column_descriptions={},
         audits=(),
         asset=asset,

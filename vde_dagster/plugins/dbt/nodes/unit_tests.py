@@ -14,7 +14,7 @@ from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
 
 Named = Callable[[Sequence[str]], ModelName]
 Written = Callable[[Path, str], TestTable]
-"""Translates a query of rows in a file to Spark SQL."""
+"""Translates a query that provides a test's rows to Spark SQL."""
 
 
 def read_unit_tests(

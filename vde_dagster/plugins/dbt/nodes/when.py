@@ -10,7 +10,7 @@ from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
 
 _KEYS = ("cron", "cron_tz", "start", "skip_unchanged")
 _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
-"""Keys of an exported project for its readers, which are not read here."""
+"""Keys that the export of a project to dbt writes; they are ignored here."""
 
 
 def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def _column(reading: Reading, symbol: Symbol, snapshot: Snapshot | None) -> Iter
     reads = snapshot.reads if snapshot is not None else ()
     own = (read for read in reads if read.output is not None and read.output.lower() == symbol.name)
     if made := sorted({f"`{read.parent}.{read.column}` ({read.how})" for read in own}):
-        yield f"made of {listed(made, MOST_NAMES)}"
+        yield f"computed from {listed(made, MOST_NAMES)}"
     used: set[str] = set()
     for name in children(reading.project.models).get(symbol.model, []):
         reader = reading.snapshots.get(name)

@@ -27,7 +27,7 @@ class AuditQuery(NamedTuple):
     """An audit for one model that uses it.
 
     Args:
-        model: A model with the audit's query, over the model that uses it.
+        model: A model with the audit's query, whose `@this_model` is the audited model.
         reads: The models that the query may name.
         start: Start of the query in the file.
         end: End of the query in the file.

@@ -33,7 +33,7 @@ class ReaderFiles:
 
     @cached_property
     def paths(self) -> Mapping[str, str]:
-        """The files, each with its form."""
+        """The files, each with its format."""
         settings = self._reading.project.settings
         found = find_files(settings)
         policies = settings.plugins.get("policies", {}).get("files", ("policies.yaml",))

@@ -95,7 +95,7 @@ class Symbols:
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Return the original column behind stars, in the same or another model."""
+        """Return the original of a column that passes through `*`, in the same or another model."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -106,7 +106,7 @@ class Symbols:
         return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the definitions of a symbol, following stars back to a written word."""
+        """Return the definitions of a symbol, following `*` back to where its name is written."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -121,7 +121,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return every mention of a symbol in the project, and of its original behind stars."""
+        """Return every mention in the project of a symbol, and of the column that `*` copied."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
@@ -315,7 +315,7 @@ class _Query:
     # -- places ----------------------------------------------------------------------------
 
     def _span(self, *parts: exp.Expr) -> Span | None:
-        """Return the place of identifiers in the file; None if the file lacks these words."""
+        """Return the place of identifiers in the file; None if a macro wrote them."""
         query, origins = self.model.query or "", self.model.origins
         known = [part.meta for part in parts]
         if not origins or any("start" not in meta for meta in known):
@@ -344,7 +344,7 @@ class _Query:
     # -- columns ---------------------------------------------------------------------------
 
     def _output_symbol(self, scope: Any, column: str) -> Symbol:
-        """Return the symbol of an output column of a query: the model's, for the whole query."""
+        """Return the symbol of a query's output column, in the outermost query the model's."""
         scope = _first(scope)
         if self.root is not None and scope is _first(self.root):
             return Symbol("column", self.model.name, column)
