@@ -66,7 +66,7 @@ class _Commands(SentenceGroup):
     def _is_plugin_command(self, both: str) -> bool:
         """Check that a plug-in's name of two words does not clash with a built-in command.
 
-        A plug-in may add words next to `plan reject`, although `plan` takes an environment's name.
+        A plug-in may add `plan sign` next to `plan reject`, although `plan` takes an environment.
         """
         first, _, second = both.partition(" ")
         ours = self.commands.get(first)

@@ -120,8 +120,8 @@ def freeze_notes(result: FreezeResult) -> Iterator[str]:
     """Yield notes on models that are not frozen."""
     if result.live:
         yield (
-            f"not frozen: {_names(result.live)}; external tables have no versions, so models "
-            "without tables read their current rows"
+            f"not frozen: {_names(result.live)}; external tables have no versions, so views "
+            "over them show current rows"
         )
 
 

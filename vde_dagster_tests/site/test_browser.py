@@ -359,10 +359,10 @@ def test_colours_follow_the_system_and_the_button(page: Page) -> None:
     page.emulate_media(color_scheme="dark")
     dark = page.evaluate(shade)
     assert (light != dark, _contrast(page) >= 7) == (True, True)
-    page.get_by_role("button", name="Use light colours").click()
+    page.get_by_role("button", name="Use light colors").click()
     assert page.evaluate(shade) == light
     page.reload()
-    expect(page.get_by_role("button", name="Use dark colours")).to_be_visible()
+    expect(page.get_by_role("button", name="Use dark colors")).to_be_visible()
     assert page.evaluate(shade) == light
     page.emulate_media(media="print")
     expect(page.locator("header")).to_be_hidden()

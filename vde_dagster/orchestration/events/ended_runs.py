@@ -54,9 +54,7 @@ class EndedRuns:
         return [run_id for run_id in self._ended if run_id not in self._examined][:MOST_RUNS]
 
     def examine(self, translator: VdeTranslator, log: Log) -> None:
-        """Restore the published models' check status for checks that unexamined runs did not
-        evaluate.
-        """
+        """Restore the status of checks that unexamined runs planned but did not evaluate."""
         runs = self.unexamined
         checks = abandoned_checks(self.instance, runs)
         if checks:

@@ -86,7 +86,7 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
 def _with_warning(
     result: dg.SensorResult | dg.SkipReason, warning: str
 ) -> dg.SensorResult | dg.SkipReason:
-    """Append a warning to a tick's result; ticks without a text have it in their log."""
+    """Append a warning to a tick's message; the log has the warning of a tick without a message."""
     if isinstance(result, dg.SkipReason):
         return dg.SkipReason(f"{result.skip_message}. {warning}")
     if isinstance(result.skip_reason, dg.SkipReason):

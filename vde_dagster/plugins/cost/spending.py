@@ -157,7 +157,7 @@ def _from_fill(
 
 
 def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
-    """Yield the tables that an environment began to show unchanged, with their original cost."""
+    """Yield existing tables that an environment began to show, with the cost of their fills."""
     shown = {
         model.table.id: model
         for model in plan.models

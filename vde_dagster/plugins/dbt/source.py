@@ -402,7 +402,7 @@ class DbtProject:
 
 
 def _with_tests(unit: Unit | Reader) -> str:
-    """Return the addition to a message about a refused node, on its tests."""
+    """Return the part of a message about a refused node that names its tests."""
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

@@ -213,7 +213,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
 
 
 def _secrets(address: Address) -> list[str]:
-    """Return the values of the environment in an address."""
+    """Return the values of environment variables in an address."""
     return [expand_secrets(found) for found in re.findall(r"\$\{\w+\}", str(address))]
 
 

@@ -237,7 +237,7 @@ def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> st
     if cursor.shape != shape:
         return "the columns, or the sync's definition, changed"
     if earlier is None or earlier.publication_id != cursor.publication:
-        return f"version {cursor.version} is no longer kept, or a later one was sent in part"
+        return f"version {cursor.version} is no longer kept, or a later version was sent in part"
     return None
 
 

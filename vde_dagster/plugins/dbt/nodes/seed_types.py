@@ -3,7 +3,7 @@
 dbt infers types by agate, even if the warehouse then reads the file. A number may have leading
 zeros. Parts of a date (`2024-2-4`) or an instant (`2024-02-04 2:02:21`) may have one digit. An
 instant without seconds needs a `T`. All other forms (`2024/02/04`) are texts. Numbers without
-leading zeros keep the types of other seeds.
+leading zeros get the types of seeds outside of dbt.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,6})?)?(?:Z|([+-]\d{2}:?\d{2}))?"
 )
 _TIME_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d")
-"""Values that other seeds may read as instants."""
+"""Values that seeds outside of dbt may read as instants."""
 _LARGEST_INT = 2**31 - 1
 
 
 def infer_seed_types(path: Path, delimiter: str, adapter: str) -> dict[str, str]:
-    """Return types of a seed's columns by lower-case name, where they differ from other seeds'
-    types.
+    """Return the types that dbt infers for a seed's columns, by lower-case name.
 
-    Columns whose type is the one that other seeds infer are left out.
+    A column is left out if a seed outside of dbt would get the same type.
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = list(csv.reader(file, delimiter=delimiter))

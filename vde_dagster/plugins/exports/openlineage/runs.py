@@ -66,7 +66,7 @@ class Runs:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
     def events(self, record: OutboxRecord) -> Iterator[RunEvent]:
-        """Yield the events of a record on runs."""
+        """Yield the run events of a record."""
         subject = record.subject
         known = self.plan(subject["plan"]) if subject.get("plan") else None
         if known is None:

@@ -1,10 +1,10 @@
 "use strict";
-// Graphs: one step around a model as a picture of links, and the whole on a canvas.
+// Graphs: the neighbors of a model as a picture with links, and all models on a canvas.
 
 const BOX = { width: 300, height: 34, gap: 10, across: 110 };
 const MOST_NEAR = 40;
 
-/** Groups of kinds: name, beginning of the kinds, outline. */
+/** Groups of kinds: name, prefix of the kinds' names, outline. */
 const GROUPS = [
   ["incremental", /^(INCREMENTAL|SCD)/, "stack"], ["full", /^FULL/, "box"], ["view", /^(VIEW|EMBEDDED)/, "pill"],
   ["seed", /^SEED/, "folded"], ["external", /^EXTERNAL/, "slanted"], ["other", /^/, "cut"],
@@ -58,7 +58,7 @@ site.routes.graph = (name, expression) => {
   if (name === undefined || name === "") return wholeGraph(expression || "");
   const number = numbered(name);
   if (number < 0) return missing(name);
-  return { title: `Around ${name}`, body: [el("p", {}, link(["model", name], "Its page"), " · ", link(["graph", "", `+${name}+`], "All ancestors and descendants"), " · ", link(["graph"], "The whole graph")), nearGraph(number)] };
+  return { title: `Around ${name}`, body: [el("p", {}, link(["model", name], "Page of the model"), " · ", link(["graph", "", `+${name}+`], "All ancestors and descendants"), " · ", link(["graph"], "The whole graph")), nearGraph(number)] };
 };
 
 const NODE = { width: 216, height: 44, x: 290, y: 60 };
@@ -103,7 +103,7 @@ function fitted(pen, text, width) {
   return `${text.slice(0, end)}…`;
 }
 
-/** The legend: each group of kinds that the project has, drawn as in the graph. */
+/** The legend of the groups of kinds in the project, drawn as in the graph. */
 function legend() {
   const groups = GROUPS.filter(group => site.index.models.some(([kind]) => groupOf(kind) === group));
   const canvases = groups.map(group => [el("canvas", { width: 68, height: 44, "aria-hidden": "true" }), group]);
@@ -119,7 +119,7 @@ function legend() {
     el("li", { class: "bad" }, "● failed"), el("li", { class: "warn" }, "● late"), el("li", { class: "up" }, "― ancestors"), el("li", { class: "down" }, "― descendants")), draw];
 }
 
-/** The whole graph where it was laid out when the site was built; it is drawn on a canvas. */
+/** The graph of all models on a canvas, at the positions computed when the site was built. */
 function wholeGraph(expression) {
   const { models, names } = site.index;
   const layers = models.reduce((most, one) => Math.max(most, one[4]), 0) + 1;

@@ -1,5 +1,5 @@
 "use strict";
-// The first page: published versions, last changes, failures, late models, owners, and all models.
+// The home page: published versions, last changes, failures, late models, owners, and all models.
 
 const MOST_LISTED = 8;
 
@@ -12,7 +12,7 @@ async function lateModels() {
 
 const ownerOf = number => (site.index.models[number][6] < 0 ? null : site.index.words[site.index.models[number][6]]);
 
-/** Make a list with at most some items, and the number of the others. */
+/** Make a list of the first items, with the number of further items. */
 function shortList(items, more) {
   const rest = items.length - MOST_LISTED;
   return el("ul", {}, items.slice(0, MOST_LISTED).map(one => el("li", {}, one)), rest > 0 ? el("li", { class: "soft" }, `${count(rest)} more`, more ? [" in ", more] : "") : null);
@@ -48,13 +48,13 @@ site.routes[""] = async () => {
           modelLink(one.model), ` in ${one.environment.name} `, soft(`missing ${ranges(one.missing)}`)]), link(["environments"], "Environments")) : el("p", { class: "good" }, environments.length ? "All due intervals are filled." : "Nothing is due.")),
         ownersCard(late, models.choose)),
       section("Models", models.body),
-      index.exposures.length ? section("Readers outside", table("Dashboards, syncs and others", ["Name", "Kind", "Description", "Owner", "Reads"], index.exposures.map(one => [
+      index.exposures.length ? section("Readers outside", table("Dashboards, syncs and other readers", ["Name", "Kind", "Description", "Owner", "Reads"], index.exposures.map(one => [
         outside(one), one.what, one.said || "", one.owner || "", between([...new Set((one.reads || []).map(([model]) => model))].map(model => modelLink(model)))]))) : null,
     ],
   };
 };
 
-/** Return the first failed audit of each model and plan, with the number of the others. */
+/** Return the first failed audit of each model and plan, with the number of its other failed audits. */
 function auditsByModel(audits) {
   const found = new Map();
   audits.forEach(one => {
@@ -64,7 +64,7 @@ function auditsByModel(audits) {
   return [...found.values()];
 }
 
-/** Owners with their models, the ones with most models first; a button filters the table of models. */
+/** Owners by their number of models; a button filters the table of models by its owner. */
 function ownersCard(late, choose) {
   const behind = new Set([...late.map(one => one.model), ...site.index.failed_audits.map(one => one[0])]);
   const owners = new Map();
@@ -81,7 +81,7 @@ function ownersCard(late, choose) {
   ]));
 }
 
-/** The table of all models, with a box that filters its rows by any of their texts. */
+/** The table of all models, with a search field that filters its rows by their texts. */
 function modelsTable(late) {
   const { index } = site;
   const missingIn = new Map(late.map(one => [one.model, one]));

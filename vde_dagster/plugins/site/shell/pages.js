@@ -1,10 +1,10 @@
 "use strict";
-// A model's page, and where a column's values come from and go to.
+// A model's page, and the lineage of a column in both directions.
 
 const VALUES = new Set(["identity", "transformation", "aggregation"]);
 const UNKNOWN = new Set(["python", "unknown"]);
 
-/** Return the cells of the matrix of one model: what each environment shows of it. */
+/** Return a model's cells of the matrix, one for each environment that shows it. */
 async function cellsOf(number) {
   const { cells, words: own } = await load("environments");
   return cells.flatMap((each, at) => each.filter(one => one[0] === number).map(one => cell(one, own, at)));
@@ -22,12 +22,12 @@ function cell(one, own, at) {
   };
 }
 
-/** Only addresses of the web are links: others could be scripts. */
+/** Return a link for an HTTP address, and text for all others, which could be scripts. */
 function outside(one) {
   return /^https?:\/\//i.test(one.url || "") ? el("a", { href: one.url, rel: "noreferrer noopener" }, one.name) : el("span", {}, one.name);
 }
 
-/** A model's page, or that of one of its columns. */
+/** The page of a model, or of one of its columns. */
 site.routes.model = async (name, column) => {
   const number = numbered(name);
   if (number < 0) return missing(name);
@@ -58,20 +58,20 @@ site.routes.model = async (name, column) => {
         ["Read by", readers.length ? between(readers.map(reader => modelLink(reader))) : "no model"],
         ["Outside", between((model.exposures || []).map(one => outside(site.index.exposures.find(each => each.name === one) || { name: one })))],
         ["Unit tests", (model.tests || []).join(", ")],
-        ["Not understood", model.opaque ? el("span", { class: "warn" }, model.opaque) : null],
+        ["Opaque query", model.opaque ? el("span", { class: "warn" }, model.opaque) : null],
       ),
-      parents.length || readers.length ? section("Around it", nearGraph(number), el("p", {}, link(["graph", name], "Only the graph"))) : null,
+      parents.length || readers.length ? section("Parents and readers", nearGraph(number), el("p", {}, link(["graph", name], "The graph alone"))) : null,
       section("Columns", columnsTable(name, model, columns, at)),
       shownIn(cells, model),
       audited(model, cells),
       costs(model, cells),
       section("SQL", model.source ? sql(model.source) : el("p", { class: "soft" }, "None"),
-        differs ? [el("h3", {}, "Rendered"), sql(query)] : query ? el("p", { class: "soft" }, "Rendered, the query is as it is written.") : null),
+        differs ? [el("h3", {}, "Rendered"), sql(query)] : query ? el("p", { class: "soft" }, "The rendered query equals the written query.") : null),
     ],
   };
 };
 
-/** Return the rendered query, and whether it is another text than the author's. */
+/** Return the rendered query, and whether its text differs from the author's. */
 function queryOf(model) {
   if (model.query === undefined) return [null, false];
   if (typeof model.query === "string") return [model.query, true];
@@ -80,7 +80,7 @@ function queryOf(model) {
 }
 
 function columnsTable(name, model, columns, chosen) {
-  return table("Choose a column to see what it is made of and who uses it", ["Column", "Type", "Description"], columns.map((word, at) => {
+  return table("Choose a column to see its sources and its readers", ["Column", "Type", "Description"], columns.map((word, at) => {
     const column = site.index.words[word];
     const [text, from] = (model.said && model.said[at]) || [];
     const type = model.types && model.types[at] >= 0 ? el("code", {}, site.index.words[model.types[at]]) : el("span", { class: "chip unknown" }, "unknown");
@@ -96,15 +96,15 @@ function inheritedLink(from) {
   return number < 0 ? from : modelLink(number, from.slice(cut + 1));
 }
 
-/** What environments show of a model: rows, freshness, what is missing. */
+/** The versions of a model in environments: rows, filled and missing ranges. */
 function shownIn(cells, model) {
   if (!cells.length) return section("Environments", el("p", { class: "soft" }, "No environment shows it."));
-  return section("Environments", table("What each environment shows", ["Environment", "Version", "Table", "Rows", "Filled", "Missing", "Newest fill", "Since"], cells.map(one => {
+  return section("Environments", table("The model in each environment", ["Environment", "Version", "Table", "Rows", "Filled", "Missing", "Newest fill", "Since"], cells.map(one => {
     const its = (model.tables || {})[one.table];
     const newest = its && its.fills && its.fills[0];
     return [
       link(["environments"], `${one.environment.name}@${one.environment.version}`),
-      [el("code", {}, one.version), one.version === model.version ? null : el("small", { class: "warn" }, " another than here"), changed(one)],
+      [el("code", {}, one.version), one.version === model.version ? null : el("small", { class: "warn" }, " not the version of this page"), changed(one)],
       [el("span", { class: "chip" }, one.whose), its ? el("code", {}, its.branch ? `${its.name}, branch ${its.branch}` : its.name) : null, one.view ? el("small", { class: "soft" }, ` as ${one.view}`) : null],
       one.rows === null || one.rows === undefined ? "" : one.rows, ranges(one.filled) || "—",
       one.missing.length ? el("span", { class: "bad" }, ranges(one.missing)) : el("span", { class: "good" }, "nothing"),
@@ -139,7 +139,7 @@ function audited(model, cells) {
   })));
 }
 
-/** What fills of a model's tables cost, newest first. */
+/** The costs of fills of a model's tables, newest first. */
 function costs(model, cells) {
   const shownBy = environmentsByTable(cells);
   const shown = Object.entries(model.tables || {}).filter(([, one]) => one.fills);
@@ -161,23 +161,23 @@ function costs(model, cells) {
   }));
 }
 
-/** Both directions of a column, a step at a time. */
+/** The lineage of a column in both directions, one step at a time. */
 function columnLineage(number, at, model) {
   const word = site.index.words[site.index.models[number][2][at]];
   const own = parentsOf(model, at + 1);
   const rows = parentsOf(model, 0);
   const groups = [
-    ["Made of", own.filter(one => !decides(one))], ["Decided by", own.filter(decides)],
+    ["Computed from", own.filter(one => !decides(one))], ["Conditions on", own.filter(decides)],
     ["All rows depend on", rows],
   ].filter(([, found]) => found.length);
   const known = own.length > 0;
-  const up = el("div", { class: "lineage" }, el("h3", {}, "Where it comes from"),
-    known ? null : el("p", { class: "soft" }, model.opaque ? el("span", { class: "chip unknown" }, "unknown: the query is not understood") : "No column of a parent: a constant, a count, or what is read from outside."),
+  const up = el("div", { class: "lineage" }, el("h3", {}, "Sources"),
+    known ? null : el("p", { class: "soft" }, model.opaque ? el("span", { class: "chip unknown" }, "unknown: the query cannot be analyzed") : "No column of a parent, such as for a constant or a count."),
     groups.map(([name, found]) => [el("p", { class: "soft" }, name), el("ul", {}, found.map(one => step(one, "up", new Set([`${number}.${at + 1}`]))))]));
-  const down = el("div", { class: "lineage", "aria-busy": "true" }, el("h3", {}, "Who uses it"));
+  const down = el("div", { class: "lineage", "aria-busy": "true" }, el("h3", {}, "Readers"));
   const users = childrenOf(number, at).then(found => {
     down.setAttribute("aria-busy", "false");
-    down.append(found.length ? el("ul", {}, found.map(one => step(one, "down", new Set([`${number}.${at + 1}`])))) : el("p", { class: "soft" }, "No model uses it."));
+    down.append(found.length ? el("ul", {}, found.map(one => step(one, "down", new Set([`${number}.${at + 1}`])))) : el("p", { class: "soft" }, "No model reads it."));
     const reads = site.index.exposures.filter(one => (one.reads || []).some(([read, column]) => read === number && (!column || column.toLowerCase() === word.toLowerCase())));
     if (reads.length) down.append(el("p", { class: "soft" }, "Outside"), el("ul", {}, reads.map(one => el("li", {}, outside(one), ` (${one.what})`, one.said ? `: ${one.said}` : ""))));
   });
@@ -187,7 +187,7 @@ function columnLineage(number, at, model) {
 
 const decides = one => !VALUES.has(one.how) && !UNKNOWN.has(one.how);
 
-/** Return what a column (0: all rows) of a model is made of and decided by. */
+/** Return the sources of a model's column, or of all its rows (0). */
 function parentsOf(model, to) {
   return (model.flows || []).flatMap(([parent, how, pairs]) => {
     const found = [];
@@ -198,13 +198,13 @@ function parentsOf(model, to) {
   });
 }
 
-/** Return a source's place and name: places are those of the parent's columns. */
+/** Return a source's name and its position among the parent's columns. */
 function sourceOf(parent, source) {
   if (typeof source === "string") return { at: -1, name: source };
   return { at: source, name: site.index.words[site.index.models[parent][2][source]] };
 }
 
-/** Return the columns (place -1: all rows) of readers that use a column. */
+/** Return the columns of readers that use a column; position -1 means all rows. */
 async function childrenOf(number, at) {
   const found = await Promise.all(site.readers[number].map(async reader => {
     const columns = site.index.models[reader][2];
@@ -225,18 +225,18 @@ async function childrenOf(number, at) {
 function step(one, direction, seen) {
   const unknown = UNKNOWN.has(one.how);
   const item = el("li", {}, one.name === null ? [modelLink(one.model), " all rows"] : modelLink(one.model, one.name), " ",
-    el("span", { class: unknown ? "chip unknown" : "chip" }, one.how === "python" ? "python, unknown how" : one.how));
+    el("span", { class: unknown ? "chip unknown" : "chip" }, one.how === "python" ? "Python, use unknown" : one.how));
   const key = `${one.model}.${one.at + 1}`;
   if (one.at < 0 || one.model >= site.index.models.length) return item;
   if (seen.has(key)) { item.append(el("small", { class: "soft" }, " see above")); return item; }
-  const button = el("button", { type: "button", "aria-expanded": "false", "aria-label": `Further ${direction === "up" ? "sources" : "users"} of ${site.index.names[one.model]}.${one.name}` }, "further");
+  const button = el("button", { type: "button", "aria-expanded": "false", "aria-label": `Further ${direction === "up" ? "sources" : "readers"} of ${site.index.names[one.model]}.${one.name}` }, "further");
   button.addEventListener("click", async () => {
     const open = item.querySelector("ul");
     if (open) { open.remove(); button.setAttribute("aria-expanded", "false"); return; }
     const next = direction === "up" ? parentsOf(await details(one.model), one.at + 1) : await childrenOf(one.model, one.at);
     if (item.querySelector("ul")) return;
     const then = new Set([...seen, key]);
-    item.append(el("ul", {}, next.length ? next.map(each => step(each, direction, then)) : el("li", { class: "soft" }, direction === "up" ? "nothing before it" : "nobody")));
+    item.append(el("ul", {}, next.length ? next.map(each => step(each, direction, then)) : el("li", { class: "soft" }, direction === "up" ? "no sources" : "no readers")));
     button.setAttribute("aria-expanded", "true");
   });
   item.append(button);

@@ -1,9 +1,9 @@
 "use strict";
-// Search: names, columns and descriptions at once; descriptions of columns and SQL when details are there.
+// Search in names, columns and descriptions; in descriptions of columns and SQL once details are loaded.
 
 const MOST_FOUND = 40;
 
-/** Return how well a model's name answers; 0 for not at all. */
+/** Return how well a model's name matches a search; 0 for no match. */
 function rank(name, asked) {
   const last = name.slice(name.lastIndexOf(".") + 1);
   if (name === asked || last === asked) return 6;
@@ -11,13 +11,13 @@ function rank(name, asked) {
   return name.includes(asked) ? 4 : 0;
 }
 
-/** Return a text's part around what was asked. */
+/** Return the part of a text around a match. */
 function around(text, asked) {
   const at = text.toLowerCase().indexOf(asked);
   return `${at > 30 ? "…" : ""}${text.slice(Math.max(0, at - 30), at + asked.length + 60).replace(/\s+/g, " ")}`;
 }
 
-/** Find what answers, best first: [rank, model, column, what is told]. */
+/** Return the matches, best first: [rank, model, column, text]. */
 function find(asked) {
   const { models, names, words } = site.index;
   const found = [];

@@ -1,7 +1,7 @@
 "use strict";
 // Selection of models by the expressions of `vde plan --select`, without `git:`.
 
-/** Return models reached from some by a step, these included. */
+/** Return models with all models that are reached from them by steps. */
 function reached(from, step) {
   const found = new Set(from);
   for (const one of found) step(one).forEach(each => { if (each < site.index.models.length) found.add(each); });
@@ -11,7 +11,7 @@ function reached(from, step) {
 const above = from => reached(from, one => site.index.models[one][3]);
 const below = from => reached(from, one => site.readers[one]);
 
-/** Return a glob as a pattern for whole texts. */
+/** Return the regular expression of a glob. */
 function glob(text) {
   const parts = text.match(/\*|\?|\[!?\]?[^\]]*\]|[^*?[]+|\[/gs) || [];
   return new RegExp(`^${parts.map(one => {

@@ -1,22 +1,22 @@
 "use strict";
-// Scripts of data, elements, and which page is shown. What comes from data is set as text alone.
+// Loading of data, making of elements, and choice of the page. Data is inserted only as text.
 
 const site = { packed: new Map(), parts: new Map(), waiting: new Map(), routes: [], at: 0 };
 
-/** Take what a script of data hands over. */
+/** Store the value of a data script, which calls this function. */
 function vde(name, value) {
   if (name === "index") begin(value);
   else site.packed.set(name, value);
 }
 
-/** Return the value of JSON that is deflated and in base64. */
+/** Return the value of deflated JSON in base64. */
 function unpacked(text) {
-  if (!globalThis.DecompressionStream) throw new Error("it needs a browser of 2023 or later");
+  if (!globalThis.DecompressionStream) throw new Error("these pages need a browser of 2023 or later");
   const bytes = Uint8Array.from(atob(text), one => one.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 }
 
-/** Load a script of data once; the promise has its value. */
+/** Load a data script once; the promise resolves to its value. */
 function load(name) {
   if (!site.waiting.has(name)) {
     site.waiting.set(name, new Promise((done, failed) => {
@@ -57,7 +57,7 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Make a table; rows are lists of children, numbers stand at the right. */
+/** Make a table; rows are lists of children, and numbers are aligned right. */
 function table(caption, headers, rows, kind = "") {
   return el("div", { class: "wide", role: "region", "aria-label": caption, tabindex: 0 },
     el("table", { class: kind },
@@ -69,7 +69,7 @@ function table(caption, headers, rows, kind = "") {
             : el("th", { scope: "row" }, cell)))))))));
 }
 
-/** Make a list of terms, without those that have nothing. */
+/** Make a list of terms, without terms that have no value. */
 function facts(...pairs) {
   const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length));
   return el("dl", {}, told.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
@@ -82,7 +82,7 @@ function link(parts, text, attributes = {}) {
 
 function modelLink(number, column) {
   const name = site.index.names[number];
-  if (number >= site.index.models.length) return el("span", { title: "Not of this document" }, column ? `${name}.${column}` : name);
+  if (number >= site.index.models.length) return el("span", { title: "Not in this document" }, column ? `${name}.${column}` : name);
   return column ? link(["model", name, column], `${name}.${column}`) : link(["model", name], name);
 }
 
@@ -143,10 +143,10 @@ async function show() {
 }
 
 function missing(what) {
-  return { title: "Nothing here", body: [el("p", {}, `These pages have nothing called ${what}.`), el("p", {}, link([""], "All models"))] };
+  return { title: "Nothing here", body: [el("p", {}, `This documentation does not contain ${what}.`), el("p", {}, link([""], "All models"))] };
 }
 
-/** Keep and apply the colours that somebody chose; the system's until then. */
+/** Apply and store the user's choice of colors; the system's colors are the default. */
 function colours() {
   const button = document.getElementById("theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -154,7 +154,7 @@ function colours() {
   const is = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light"));
   const tell = () => {
     button.textContent = is() === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Use ${button.textContent.toLowerCase()} colours`);
+    button.setAttribute("aria-label", `Use ${button.textContent.toLowerCase()} colors`);
     dispatchEvent(new Event("colours"));
   };
   const kept = store("vde-theme");
@@ -168,7 +168,7 @@ function colours() {
   tell();
 }
 
-/** Begin when the index is there, after all other scripts. */
+/** Begin once the index is loaded, after all other scripts. */
 function begin(index) {
   site.index = index;
   site.readers = index.models.map(() => []);

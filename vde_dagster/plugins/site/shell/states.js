@@ -1,5 +1,5 @@
 "use strict";
-// What environments show, what each publication changed, and how environments differ.
+// Contents of environments, changes of each publication, and differences of environments.
 
 /** The matrix: a row per model, a column per environment. */
 site.routes.environments = async () => {
@@ -32,13 +32,13 @@ site.routes.environments = async () => {
   return {
     title: "Environments",
     body: [
-      table("The version that each environment has", ["Environment", "Published", "By", "Plan", "Note", "Differs from"], environments.map(one => [
+      table("Versions of environments", ["Environment", "Published", "By", "Plan", "Note", "Differs from"], environments.map(one => [
         environmentLink(one), when(one.at), one.by || "", one.plan ? el("code", {}, one.plan) : "",
         [one.note || "", one.frozen ? ` frozen as ${one.frozen}` : "", one.expires ? ` until ${when(one.expires)}` : ""].join(""),
         between(differences.filter(each => each[0] === one.name).map(each => link(["difference", each[0], each[1]], each[1]))),
       ])),
-      section("Which version each shows", el("p", {}, el("label", { for: "differ" }, differ, " only what differs or is missing "), " ", part, status),
-        el("p", { class: "soft" }, "own: a table of its own; shared: production's; held: as it was; view and external: no table."),
+      section("Versions of models by environment", el("p", {}, el("label", { for: "differ" }, differ, " only models that differ or have missing intervals "), " ", part, status),
+        el("p", { class: "soft" }, "own: a separate table; shared: production's table; held: the table at an earlier commit; view, external: no table."),
         table("Models and environments", ["Model", ...environments.map(one => `${one.name}@${one.version}`)], made.map(([, row]) => row), "matrix")),
       asked.length ? section("Versions compared", el("ul", {}, asked.map(each => el("li", {}, link(["difference", each[0], each[1]], `${each[0]} against ${each[1]}`))))) : null,
       publications.length ? section("Publications", table("Newest first", ["Version", "Changed", "Published", "By", "Models"], publications.map(one => [
@@ -53,7 +53,7 @@ function environmentLink(one) {
 }
 
 function matrixCell(one) {
-  if (!one) return el("td", { class: "soft" }, "not there");
+  if (!one) return el("td", { class: "soft" }, "absent");
   return el("td", { class: one.whose === "own" && one.change ? "own" : null },
     el("code", {}, one.version), " ", el("span", { class: "chip" }, one.whose),
     one.change ? el("small", { class: "warn" }, changeText(one)) : null,
@@ -62,7 +62,7 @@ function matrixCell(one) {
 
 const counts = one => [["added", one[5]], ["changed", one[6]], ["removed", one[7]]].filter(([, number]) => number).map(([what, number]) => `${count(number)} ${what}`).join(", ");
 
-/** One publication: definitions, data, both. */
+/** One publication's changes of definitions and data. */
 site.routes.publication = async (environment, version) => {
   const one = site.index.publications.find(each => each[0] === environment && String(each[1]) === version);
   if (!one) return missing(`publication ${environment}@${version}`);
@@ -76,15 +76,15 @@ site.routes.publication = async (environment, version) => {
     body: [
       el("p", {}, link(["environments"], "All environments"), near.map(each => [" · ", each])),
       facts(["Changed", what], ["Published", `${when(at)} UTC`], ["By", by], ["Plan", told.plan ? el("code", {}, told.plan) : "none: a rollback"], ["Note", told.note],
-        ["Models", counts(one)], ["Against", between(its.slice(here + 1).map(each => link(["difference", `${environment}@${version}`, `${environment}@${each[1]}`], `${environment}@${each[1]}`)))], ["Dropped", told.dropped ? "the environment ended with it" : null]),
-      section("Definitions", definitions(told.definitions, Number(version) === 1 ? "It is the first: all models are new." : "No definition changed.")),
+        ["Models", counts(one)], ["Against", between(its.slice(here + 1).map(each => link(["difference", `${environment}@${version}`, `${environment}@${each[1]}`], `${environment}@${each[1]}`)))], ["Dropped", told.dropped ? "the environment was dropped" : null]),
+      section("Definitions", definitions(told.definitions, Number(version) === 1 ? "This is the first version: all models are new." : "No definition changed.")),
       section("Data", told.data ? table("Tables whose rows changed", ["Models", "What", "Rows", "Added", "Removed", "Filled"], told.data.map(([models, word, rows, added, removed, filled]) => [
         between(models.map(model => modelLink(model))), site.index.words[word], rows ?? "", added ?? "", removed ?? "", ranges(filled || [])])) : el("p", { class: "soft" }, "No rows changed.")),
     ],
   };
 };
 
-/** What an environment shows otherwise than at an earlier version, by the publications since then. */
+/** The differences of a version from an earlier version, by the publications in between. */
 async function sinceVersion(newer, older) {
   const [environment, until] = newer.split("@");
   const from = Number(older.split("@")[1]);
@@ -127,7 +127,7 @@ async function sinceVersion(newer, older) {
   };
 }
 
-/** What one environment shows otherwise than another, or one version than an earlier one. */
+/** The differences of an environment from another one, or of a version from an earlier version. */
 site.routes.difference = async (newer, older) => {
   const one = site.index.differences.find(each => each[0] === newer && each[1] === older);
   if (!one && `${newer}`.includes("@") && `${older}`.includes("@")) return sinceVersion(newer, older);
@@ -141,10 +141,10 @@ site.routes.difference = async (newer, older) => {
     title: `${newer} against ${older}`,
     body: [
       el("p", {}, link(["environments"], "All environments"), " · ", link(["difference", older, newer], "The other way")),
-      one ? facts(["Differs in", kinds.join(" and ") || "nothing"]) : el("p", {}, "They show the same, or were not compared."),
+      one ? facts(["Differs in", kinds.join(" and ") || "nothing"]) : el("p", {}, "They are equal, or were not compared."),
       section("Definitions", definitions(told.definitions, "All models are defined alike.")),
-      section("Data", rows.length ? table("Models with other rows, as they were published", ["Model", "Rows before", "Rows", "Added", "Removed"], rows.map(([number, ...numbers]) => [
-        modelLink(number), ...[0, 1, 2, 3].map(at => numbers[at] ?? "")])) : el("p", { class: "soft" }, "No other rows are known of.")),
+      section("Data", rows.length ? table("Models whose rows differ, as they were published", ["Model", "Rows before", "Rows", "Added", "Removed"], rows.map(([number, ...numbers]) => [
+        modelLink(number), ...[0, 1, 2, 3].map(at => numbers[at] ?? "")])) : el("p", { class: "soft" }, "No rows are known to differ.")),
       others.length ? section("Same definition, another table", el("ul", {}, others.map(number => el("li", {}, modelLink(number))))) : null,
     ],
   };
@@ -153,6 +153,6 @@ site.routes.difference = async (newer, older) => {
 function definitions(found, otherwise) {
   if (!found) return el("p", { class: "soft" }, otherwise);
   const columns = one => [["+", one.added], ["−", one.removed], ["~", one.changed]].flatMap(([mark, names]) => (names || []).map(name => el("div", {}, el("code", {}, `${mark} ${name}`))));
-  return table("Models that are defined otherwise", ["Model", "Change", "For the data", "Columns", "Why"], found.map(one => [
+  return table("Models with different definitions", ["Model", "Change", "Effect on data", "Columns", "Why"], found.map(one => [
     modelLink(one.model), one.change, one.category || "", columns(one), (one.reasons || []).map(text => el("div", {}, text))]));
 }
