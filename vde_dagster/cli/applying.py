@@ -70,7 +70,7 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        Without work, or without a terminal, it returns True at once.
+        Whether to apply the plan; without work, or without a terminal, True at once.
     """
     if yes or plan.is_empty:
         return True
@@ -254,7 +254,7 @@ def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
     """Let Spark analyze an unsaved plan, store it, and print the models that were not analyzed.
 
     Raises:
-        ProjectError: Spark rejects a query or an audit; it lists all of them. Nothing is stored.
+        ProjectError: Spark rejects queries or audits; the error lists all. Nothing is stored.
         StoreError: Spark is not available.
     """
     from vde_dagster.execution.plans.analyse_queries import analyse_plan

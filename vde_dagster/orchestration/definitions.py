@@ -71,7 +71,7 @@ def vde_definitions(
             project's catalog, see `spark_config`. By default your assets get the project's
             session. In both cases the resource key is `pyspark`, after the prefix if there is one.
         executor: Runs everything in one process by default, so that one Spark session serves a
-            whole run. Pass None to leave the choice to definitions that this is merged with.
+            whole run. Pass None to leave the choice to other definitions in the location.
 
     Raises:
         ProjectError: The project's settings are invalid. Errors in model files do not raise.

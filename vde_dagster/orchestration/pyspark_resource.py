@@ -14,8 +14,8 @@ from vde_dagster.orchestration.resource import WorkspaceResource
 class VdePySparkResource(LazyPySparkResource):
     """Separate Spark session in the models' JVM, with the same Iceberg catalog.
 
-    Settings that an asset makes in it (configuration, temporary views, the current catalog) affect
-    other assets of the run, but no model.
+    Settings that an asset makes in this session (configuration, temporary views, the current
+    catalog) affect other assets of the run, but no model.
     """
 
     spark_config: dict[str, Any] = Field(

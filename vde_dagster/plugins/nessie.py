@@ -323,7 +323,7 @@ class NessieServer:
             changes: Nessie's operations.
 
         Raises:
-            NessieConflict: One of the names was changed since, or conflicts with another one.
+            NessieConflict: One of the names was changed since, or conflicts with another name.
             StoreError: The server cannot be reached; the commit may have happened.
         """
         body = {"commitMeta": {"message": message}, "operations": list(changes)}

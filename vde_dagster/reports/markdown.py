@@ -39,9 +39,9 @@ def plan_comment(
     its earlier comment by this line. An `@` in a text mentions no user.
 
     Args:
-        previous: Snapshots that it replaces, by id; without them, no text differences are shown.
+        previous: Snapshots that the plan replaces, by id; needed for text differences.
         most: Maximum number of characters.
-        with_id: Whether it names the plan by its id, and the command that applies it.
+        with_id: Whether to write the plan's id and the command that applies the plan.
     """
     report = plan_report(plan, previous)
     shown = [
@@ -133,7 +133,7 @@ def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = F
 
 
 def row_markdown(row: Row) -> str:
-    """Format the reasons of a row and its changed lines; empty without both."""
+    """Format the reasons of a row and its changed lines; empty if it has neither."""
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]

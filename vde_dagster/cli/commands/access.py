@@ -186,7 +186,7 @@ def roles_create(
 
 @on_project
 def roles_grant(workspace: Workspace, output: Output, right: RightName, login: LoginName) -> None:
-    """Grant a right, including the lower ones, to a login of the database.
+    """Grant a right, and all lower rights, to a login of the database.
 
     Example: vde roles grant apply anna
     """

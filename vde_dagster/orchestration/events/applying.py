@@ -223,7 +223,7 @@ class Work:
 class TimedLog:
     """Log of a run whose lines have the time of their event, even if they are written later.
 
-    The main thread writes them between Dagster's events, which take time for reading sample rows.
+    The main thread writes the lines between Dagster's events, which wait for sample rows.
 
     Args:
         at: Seconds since 1970.

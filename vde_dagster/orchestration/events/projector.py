@@ -134,7 +134,7 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Remember the event log's newest record before a model runs whose events are not
+        """Remember the newest record of the event log before a model runs, unless its events are
         deferred.
         """
         plan = self.plan(plan_id)

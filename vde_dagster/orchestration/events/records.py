@@ -162,7 +162,7 @@ class Reporter:
             self.instance.report_runless_asset_event(without_secrets(event))
 
     def write(self, filled: FilledPartitions, step: StepContext | None = None) -> None:
-        """Write materializations of models, which the caller has compared with Dagster's.
+        """Write materializations of models, which the caller knows to be missing in Dagster.
 
         Args:
             step: The step that the events belong to; by default they belong to no run.
@@ -257,7 +257,7 @@ class Reporter:
                 yield filled.asset_materialization
 
     def _failed_run(self, failed: FailedWork) -> dg.DagsterRun | None:
-        """Represent work that failed outside of Dagster as a run; None if its run exists."""
+        """Return a new run for work that failed outside of Dagster; None if this run exists."""
         tags = {**self.names.tags, **failed.tags}
         if self.instance.get_runs_count(dg.RunsFilter(tags=tags)):
             return None

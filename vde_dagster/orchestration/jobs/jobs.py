@@ -139,7 +139,7 @@ def scheduled_job(environment: str) -> str:
 
 
 def crons(settings: Settings) -> dict[str, str]:
-    """Return the cron of each scheduled environment; by default production's."""
+    """Return the cron of each scheduled environment; by default only production has one."""
     return settings.dagster.schedules or {PRODUCTION: HOURLY}
 
 

@@ -235,7 +235,7 @@ def find_name_conflict(
 ) -> str | None:
     """Record a location's project; return a warning if another location uses the same names.
 
-    Locations with the same state store do not conflict: their events are equally true for both.
+    Locations with the same state store do not conflict, because they write the same events.
     """
     names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"

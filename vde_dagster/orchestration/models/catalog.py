@@ -176,7 +176,7 @@ def model_partitions(
     """Return a model's partitions: each listed version, with each interval if it has intervals.
 
     Args:
-        start: First instant of its data (UTC); the latest complete interval when not known.
+        start: First instant of its data (UTC); by default, the start of the latest interval.
 
     Returns:
         None for external and embedded models, which are never filled.

@@ -40,7 +40,7 @@ WORKING_COPY = ""
 
 
 def version_key(snapshot: Snapshot, table: PhysicalTable | None) -> str:
-    """Return the partition key of a snapshot and its table, if it has one."""
+    """Return the partition key of a snapshot and its table, if there is a table."""
     return table.version if table is not None else snapshot.table_version
 
 
@@ -50,7 +50,7 @@ class LiveVersion:
 
     Args:
         key: Its partition key.
-        snapshot: Definition, as the first reader has it.
+        snapshot: Definition that the first reader refers to.
         table: Table with its rows; None for views and for versions that are not built yet.
         readers: Environments that refer to it, production first; `WORKING_COPY` comes last.
         parents: Version of each parent that the first reader combines it with, by name, and of each
@@ -93,7 +93,7 @@ class LiveModel:
 
     Args:
         snapshot: Definition in the working copy, or else in the first environment.
-        versions: Live versions, the one of `snapshot` first; empty for external models.
+        versions: Live versions, the version of `snapshot` first; empty for external models.
         in_project: Whether the working copy has it.
         error: Current error in its file, or None.
     """

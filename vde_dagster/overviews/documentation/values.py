@@ -84,7 +84,7 @@ class DocumentedModel:
 
     Args:
         snapshot: Id of the snapshot.
-        version: Short hash of the content of its table or view, as shown in all places.
+        version: Short hash of the content of its table or view.
         kind: Name of the kind; `kind_text` also has its properties.
         unit: Interval unit; None if the model is not filled by intervals.
         path: Its file, relative to the project's root.
@@ -331,7 +331,7 @@ class RowsDiffer:
 
     Args:
         before: Number of rows of the old version at its publication; `after` is for the new one.
-        added: Rows written by commits in between, if one table serves both.
+        added: Rows written by commits in between, if one table serves both versions.
         removed: Rows that these commits deleted or rewrote.
     """
 

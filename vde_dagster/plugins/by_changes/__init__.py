@@ -1,6 +1,6 @@
 """INCREMENTAL_BY_CHANGES: a model with the rows of a full refresh, which fills only changed keys.
 
-`kind` defines it, `meaning` states that its rows are exactly its query's, `writer` replaces the
-rows of the keys that changed. The core finds these keys from the rows that the inputs gained and
-lost, and the columns that the query can be split by (`semantics.locality`).
+`kind` defines it, `meaning` states that its rows are exactly its query's rows, `writer` replaces
+the rows of the keys that changed. The core finds these keys from the rows that the inputs gained
+and lost, and the columns that the query can be split by (`semantics.locality`).
 """

@@ -1,4 +1,4 @@
-"""Pull requests: builds each in a separate environment, reports on it, and publishes merged ones.
+"""CI of pull requests: builds each in a separate environment, and publishes it once merged.
 
 `settings` is the table `[tool.vde.ci]`, `forges` write comments and checks (GitHub, GitLab, Git).
 `checking` checks a pull request: `comment` has the text, `findings` the remarks on lines, `rows`

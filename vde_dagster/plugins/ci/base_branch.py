@@ -1,4 +1,4 @@
-"""Rules of the base branch: a pull request must also meet these, and the stricter rule applies.
+"""Rules of the base branch: a pull request must also meet these rules; the stricter one applies.
 
 Rules, budgets, signatures and settings that protect production are files of the project, so a pull
 request can change them together with the models they protect. A check and a deployment therefore
@@ -118,9 +118,9 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
 
 
 def base_of_deployment(workspace: Workspace, commit: str) -> str:
-    """Return the commit whose rules apply to a deployment: the one deployed before.
+    """Return the commit whose rules apply to a deployment: the last deployed commit.
 
-    Without one, it is the first parent; empty for the first commit of a repository.
+    Before the first deployment it is the first parent, or empty for the first commit.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.

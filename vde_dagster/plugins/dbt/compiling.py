@@ -308,7 +308,7 @@ class Compiler:
         """Run dbt and return the report of `inside_dbt`.
 
         Raises:
-            ProjectError: dbt failed; the message is dbt's.
+            ProjectError: dbt failed; the error has dbt's message.
         """
         import subprocess
 

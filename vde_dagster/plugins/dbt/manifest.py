@@ -44,7 +44,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model's contract: whether its columns are all that the model has."""
+    """A model's contract: whether the model must have exactly the declared columns."""
 
     enforced: bool = False
 

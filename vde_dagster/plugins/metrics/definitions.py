@@ -245,7 +245,7 @@ _DIVIDED = re.compile(r"^---[^\n]*$", re.MULTILINE)
 
 
 def _documents(path: Path, text: str) -> Iterator[Document]:
-    """Yield the documents of a file; their line numbers are the file's."""
+    """Yield the documents of a file, with line numbers in the file."""
     begin = 0
     for end in [*(found.start() for found in _DIVIDED.finditer(text)), len(text)]:
         part = text[begin:end]

@@ -139,7 +139,7 @@ class SemanticLayer:
         """Return the metrics for a question's names, which may be a saved query.
 
         Raises:
-            UsageError: A name is unknown, or a saved query is combined with others.
+            UsageError: A name is unknown, or a saved query is combined with other names.
         """
         for name in names:
             if name not in self.metrics and name not in self.saved:

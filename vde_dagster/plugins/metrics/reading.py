@@ -110,8 +110,7 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns named for each table, including possible ones in queries of several
-    tables.
+    """Return the columns named for each table; in queries of several tables also possible columns.
 
     MetricFlow qualifies columns if a query has several tables.
     """

@@ -31,7 +31,7 @@ class Line:
 
     Args:
         event: The event of the line; empty for a part of the message only.
-        owners: Owners of the models in the line; None for everyone's.
+        owners: Owners of the models in the line; None if the line is for everyone.
     """
 
     text: str

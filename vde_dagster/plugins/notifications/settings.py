@@ -33,14 +33,14 @@ class NotifySettings(PluginSettings):
     """Receivers of notifications.
 
     Args:
-        targets: By name, each a table of `url` (one of Apprise's or its parts, or several),
-            `events` and `environments` (patterns). `${NAME}` in a URL is read from the environment
-            when used.
+        targets: Tables by name, with `url` (an Apprise URL or its parts, or several URLs), `events`
+            and `environments` (patterns). `${NAME}` in a URL is read from the environment when
+            used.
         owners: URLs, or such tables, by the owners that models name.
         owner_events: Events for owners, only about their own models.
-        environments: Environments, or patterns of them, to report; by default production
-            and those that `protected` lists.
-        per_hour: Messages to one receiver an hour; further ones wait, and are sent as one.
+        environments: Environments, or patterns of them, to report; by default production and the
+            environments in `protected`.
+        per_hour: Messages to one receiver an hour; further messages wait, and are sent as one.
         dagster_url: The URL of Dagster, for links.
         sensor: Whether Dagster's sensor for sending starts enabled.
     """

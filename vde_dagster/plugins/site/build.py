@@ -29,7 +29,7 @@ DATA = "data"
 
 
 def site_files(document: Document) -> dict[str, bytes]:
-    """Return the files of a site by their paths in it."""
+    """Return the files of a site by their paths in the site."""
     shell = files("vde_dagster.plugins.site") / "shell"
     found = {name: (shell / name).read_bytes() for name in SHELL}
     scripts = compact(document).items()

@@ -404,7 +404,7 @@ def _ranges(ranges: Iterable[Document.Span]) -> list[int]:
 
 
 def _trimmed(values: list[Any]) -> list[Any]:
-    """Return values without trailing empty ones."""
+    """Return values without empty values at the end."""
     while values and (values[-1] is None or values[-1] in (-1, [])):
         values.pop()
     return values

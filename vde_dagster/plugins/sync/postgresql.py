@@ -52,7 +52,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Rows]:
-        """Begin a transaction; it commits at the end of the block, unless it is dry.
+        """Begin a transaction; it commits at the end of the block, except in a dry run.
 
         Raises:
             ExecutionError: The server failed, and nothing was changed unless the message reports a

@@ -120,7 +120,7 @@ def _refused(error: Exception, columns: Sequence[str]) -> str | None:
 
 
 class FirstSeenWriter(Strategy):
-    """Inserts new keys and replaces rows by earlier ones.
+    """Inserts new keys and replaces rows by earlier rows.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
     another commit; then the MERGE runs again, including its source.
@@ -142,7 +142,7 @@ class FirstSeenWriter(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, and retry if the commit conflicted with another one.
+        """Merge the rows, and retry if the commit conflicted with another commit.
 
         Raises:
             ExecutionError: A row has NULL in the key or in its time, or the time has a wrong type.

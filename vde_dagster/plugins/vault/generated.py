@@ -1,6 +1,6 @@
 """Queries over a vault's tables, each written completely by a macro, for the vault's readers.
 
-A model whose query is such a call is an ordinary one: it is a view or a table, and versions and
+A model whose query is such a call is an ordinary model: it is a view or a table, and versions and
 lineage come from the written query. A key is one column or several; a time's column is `ldts` by
 default.
 """

@@ -49,7 +49,7 @@ class FirstSeen(Kind):
         key: Output columns that identify a row; NULL in a key column is refused.
         time: The output column with the load date.
         source: The output column with the record source, which decides between rows of one time.
-        loaders: If each source has its own table: crons of sources that have one; else None.
+        loaders: If each source has its own table: the crons that sources have; otherwise None.
         stored: Whether the sources' tables are combined in a table instead of a view.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """

@@ -51,7 +51,7 @@ def by_source(
         key: Columns that identify a row of the combining model.
         order: Columns that determine the earliest row.
         source: The column with the record source.
-        crons: The crons of sources that have one.
+        crons: Crons by source, for sources with a cron.
         output_columns: Returns the columns of a query; None if the files do not determine them.
 
     Raises:
@@ -164,8 +164,8 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return its record source if it is a text literal, otherwise the first table that it
-        reads.
+        """Return the branch's record source if it is a text literal, otherwise the first table
+        read.
         """
         table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
@@ -178,7 +178,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of its SELECT; empty if one is a star."""
+        """The expressions of the branch's SELECT; empty if one is a star."""
         from sqlglot import exp
 
         select: exp.Expr = self.tree
@@ -204,7 +204,7 @@ class _Branch:
             raise self.mistake(problem.message, problem.hint) from None
 
     def named(self, names: Sequence[str]) -> Expanded:
-        """Return its query, with columns renamed to the first branch's."""
+        """Return the branch's query, with columns renamed to the first branch's columns."""
         own = self.names
         width = len(own or self._listed)
         if width not in (0, len(names)):

@@ -31,7 +31,7 @@ def _spelling(
 
     Args:
         needs: Required properties of a header.
-        read: Converts the header's properties and the defaults to the kind's.
+        read: Converts the header's properties and the defaults to the kind's properties.
     """
     properties = tuple(replace(item, required=item.name in needs) for item in kind.properties)
 

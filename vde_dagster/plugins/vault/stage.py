@@ -36,12 +36,12 @@ def stage(
         source: A table, or a query in brackets.
         derived: Named expressions over the source's columns: load date and record source, keys in
             the form to hash. An expression with a column's name replaces the column.
-        hashed: Expressions over the source's columns and the derived ones.
+        hashed: Expressions over the source's columns and the derived columns.
         columns: Selected columns of the source; by default all.
         null_required, null_optional: Columns with a value that replaces NULL; the column's own
             value is kept in a column with the suffix `_original`.
         hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of the source's columns except some.
-        ranked: Named window expressions over all of these.
+        ranked: Named window expressions over all columns above.
     """
     made, hashes, ranks = _inside(derived), _inside(hashed), _inside(ranked)
     new = _aliases(evaluator, "derived", made)

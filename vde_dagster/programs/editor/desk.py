@@ -189,7 +189,7 @@ class Desk:
     def glance(self) -> Reading:
         """Return the current texts with the last analysis, which may be older.
 
-        Requests during typing use it, because they depend only on words.
+        Used for requests during typing, which depend only on words.
         """
         if self._read is None:
             return self.read()

@@ -49,7 +49,7 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
     """Run the notebook among the context's files and return the rows that it yields.
 
     Args:
-        code: The function with the cells' code, which makes it part of the model's version.
+        code: The function with the cells' code; the model's version depends on this code.
 
     Raises:
         ExecutionError: A cell failed, or yielded no rows.
@@ -278,7 +278,7 @@ def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _parameters(context: ModelContext) -> dict[str, Any]:
-    """Return the variables of a step: the project's, and instants as texts."""
+    """Return the variables of a step: the project's variables, and instants as texts."""
     known = context.keywords
     times = ("start", "end", "execution_time")
     return {**known, "latest": None, **{name: known[name].isoformat() for name in times}}

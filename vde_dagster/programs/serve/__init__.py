@@ -1,7 +1,7 @@
 """Environments for any engine: an Iceberg REST catalog, and rows over HTTP; read-only.
 
 `shown_tables` finds the tables of the catalog: models with tables, and views that only select from
-one; `loading` makes the metadata in responses, `read_rows` reads at a version's pins.
+one table; `loading` makes the metadata in responses, `read_rows` reads at a version's pins.
 """
 
 from __future__ import annotations

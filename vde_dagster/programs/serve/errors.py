@@ -75,7 +75,7 @@ def missing(kind: str, message: str) -> ServeError:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Make an application report every error in this form."""
+    """Make an application report every error in the form of the specification."""
 
     async def served(request: Request, error: Any) -> JSONResponse:
         return error.answer()  # type: ignore[no-any-return]

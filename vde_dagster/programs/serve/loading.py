@@ -45,7 +45,7 @@ def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[o
 
 
 class Loader:
-    """Makes responses, and caches the latest ones.
+    """Makes responses, and caches the latest responses.
 
     Args:
         config: Storage settings that clients receive with every table.

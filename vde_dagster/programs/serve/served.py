@@ -137,7 +137,7 @@ class ServedVersion:
 
     @cached_property
     def without_tables(self) -> dict[ModelName, Snapshot]:
-        """The models without a table, including those that are not shown."""
+        """The models without a table, including models that are not shown."""
         entries = self.version.entries.values()
         return self._snapshots(entry.name for entry in entries if entry.table_id is None)
 
@@ -155,7 +155,7 @@ class ServedVersion:
 
 
 class Versions:
-    """Finds versions by their names for clients, and caches the latest ones."""
+    """Finds versions by their names for clients, and caches the latest versions."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace

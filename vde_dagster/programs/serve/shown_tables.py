@@ -41,7 +41,7 @@ def selections(
 
     Args:
         queries: The models without a table.
-        owners: The models with a table, at least those that the others read.
+        owners: The models with a table, at least all that `queries` read.
     """
     found: dict[ModelName, ShownTable | None] = {}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def choose_forge(workspace: Workspace) -> Forge:
-    """Return the forge in the settings, otherwise the one that runs this job.
+    """Return the forge in the settings, otherwise the forge that runs this job.
 
     Raises:
         UsageError: A variable of the job is missing.

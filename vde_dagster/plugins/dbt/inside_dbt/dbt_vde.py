@@ -35,7 +35,7 @@ _NEEDS_NO_WAREHOUSE = frozenset(
 class IntrospectionError(BaseException):
     """An introspective call without an answer.
 
-    Not an `Exception`, because dbt and adapters catch exceptions, and continue or raise other ones.
+    Not an `Exception`, because dbt and adapters catch exceptions, then continue or raise others.
 
     Args:
         macro: Package and name of the macro that the code calls; empty without a macro.

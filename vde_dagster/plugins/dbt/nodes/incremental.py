@@ -202,9 +202,7 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 
 
 def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return the columns that a merge updates: the configured ones, or all columns without excluded
-    ones.
-    """
+    """Return the columns that a merge updates: configured, or all except excluded columns."""
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
     if names and kept:

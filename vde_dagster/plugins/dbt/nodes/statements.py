@@ -39,7 +39,7 @@ def with_statements(
     rendered: Mapping[str, str],
     context: Context,
 ) -> tuple[Model, tuple[str, ...]]:
-    """Add a node's hooks and grants to its model; also return the ignored ones.
+    """Add a node's hooks and grants to its model; also return descriptions of ignored hooks.
 
     A table's hooks surround its query. For a view, settings of the session precede its query, and
     post-hooks follow its publication.

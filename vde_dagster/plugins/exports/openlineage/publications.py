@@ -119,7 +119,7 @@ class Publications:
     def _ended(
         self, at: str, before: Environment | None, now: Environment, shown: Shown
     ) -> Iterator[DatasetEvent]:
-        """Yield the views that no longer exist; the tables behind them may stay."""
+        """Yield the ends of views that no longer exist; their tables may still exist."""
         if before is None:
             return
         earlier = self._content(before)

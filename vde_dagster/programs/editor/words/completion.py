@@ -283,7 +283,7 @@ def _in_query(reading: Reading, at: At) -> Iterator[Completion]:
 
 
 def _tables_in_reach(at: At) -> list[tuple[str, str]]:
-    """Return (alias, name) of the tables of the cursor's query, and of enclosing ones."""
+    """Return (alias, name) of the tables of the cursor's query, and of enclosing queries."""
     tokens = [*at.before, *at.behind]
     here = len(at.before)
     found: list[tuple[str, str]] = []

@@ -172,9 +172,7 @@ class _Words:
             yield self._word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure; by default its name is the
-        column's.
-        """
+        """Find the columns of an entity, dimension or measure; by default, columns of its name."""
         parts = _parts(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

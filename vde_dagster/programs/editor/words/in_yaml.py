@@ -140,8 +140,8 @@ class YamlPlace(NamedTuple):
     """The position of a cursor in a YAML file.
 
     Args:
-        keys: The keys on the path to it, without positions in lists.
-        is_value: Whether it is in a value of the last key, and not in a key below it.
+        keys: The keys on the path to the cursor, without positions in lists.
+        is_value: Whether the cursor is in a value of the last key, and not in a key below it.
     """
 
     keys: tuple[str, ...]
