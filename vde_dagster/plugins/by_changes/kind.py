@@ -25,5 +25,5 @@ class IncrementalByChanges(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key."""
+        """The columns of the key."""
         return self.key

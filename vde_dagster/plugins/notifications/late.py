@@ -44,7 +44,7 @@ class LateModel:
 
 
 def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record newly late models in environments with receivers, once each time."""
+    """Record models that became late, once each time, in environments with receivers."""
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
     found = []

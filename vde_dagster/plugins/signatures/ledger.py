@@ -74,7 +74,7 @@ SIGNATURES = Signatures()
 def read_settings(workspace: Workspace) -> SignaturesSettings:
     """Return the project's table of settings, or an empty one.
 
-    If the environment's variables define keys, keys in the project's files do not count, so that a
+    If environment variables define keys, keys in the project's files do not count, so that a
     person who can change the files cannot add a key.
     """
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))

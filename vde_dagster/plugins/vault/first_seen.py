@@ -133,7 +133,7 @@ class FirstSeenWriter(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read; the isolation level is Iceberg's default, written explicitly."""
+        """Return a layout that merges on read, with Iceberg's default isolation level."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",

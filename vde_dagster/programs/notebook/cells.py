@@ -104,7 +104,7 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Return the cells that run with their statements; magics become calls of IPython.
+        """Return the cells that run, with their statements; magics become calls of IPython.
 
         Raises:
             ProjectError: A cell is not valid Python.

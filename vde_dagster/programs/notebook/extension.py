@@ -1,4 +1,4 @@
-"""`%load_ext vde_dagster`."""
+"""The notebook extension `%load_ext vde_dagster`."""
 
 from __future__ import annotations
 

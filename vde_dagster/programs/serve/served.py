@@ -49,7 +49,7 @@ class ServedVersion:
 
     @cached_property
     def table_ids(self) -> dict[ModelName, str]:
-        """The physical table's id of each model that has one."""
+        """The id of the physical table, for each model with a table."""
         entries = self.version.entries.values()
         return {entry.name: entry.table_id for entry in entries if entry.table_id is not None}
 
