@@ -191,9 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=run_main_job.__doc__)
     parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project's folder")
     parser.add_argument("--environment", default="prod", help="the environment's name")
-    parser.add_argument(
-        "--yes", action="store_true", help="apply even if this breaks published columns"
-    )
+    parser.add_argument("--yes", action="store_true", help="apply even if published columns break")
     given = parser.parse_args(arguments)
     return run_main_job(given.project, given.environment, Console(stderr=True), yes=given.yes)
 

@@ -292,7 +292,7 @@ def read_manifest(
             newer = version is not None and int(version[1]) > VERSION
             raise ProjectError(
                 f"the manifest has {found}, made by dbt {metadata.dbt_version or '?'}; "
-                f"version {VERSION} is read",
+                f"only version {VERSION} is supported",
                 hint=_NEWER if newer else f"{_AGAIN} with dbt 1.8 to 1.11",
                 location=_at(path, content, content.find(b'"dbt_schema_version"')),
             )
