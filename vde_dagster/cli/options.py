@@ -71,7 +71,7 @@ def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[.
     """Create a command on a project; options of a plan replace its parameter `options`.
 
     Args:
-        names: Names of the options as in the launchpad; default: all that are not only for runs.
+        names: Names of the options as in the launchpad; default: all, except options for runs.
     """
     plan_options = [o for o in plan_option_fields() if (o.name in names if names else not o.of_run)]
     return partial(on_project, plan_options=plan_options)

@@ -127,7 +127,7 @@ _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDiction
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
-    """Refuse two projects with the same names, before Dagster fails on the first duplicate."""
+    """Refuse two projects with the same prefix, before Dagster fails on the first equal name."""
     prefix, own = settings.dagster.prefix, Path(context.path)
     taken = _PREFIXES.setdefault(context.component_tree.state_tracker, {})
     component, project = taken.setdefault(prefix, (own, settings.root))

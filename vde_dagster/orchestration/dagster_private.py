@@ -1,7 +1,7 @@
 """All private names of Dagster that this package uses, in one module.
 
 A new release of Dagster may require changes here. Modules that `import dagster` does not load are
-imported in functions. The test `test_private_names.py` requires that no other module uses them.
+imported in functions. A test checks that no other module uses private names.
 """
 
 from __future__ import annotations

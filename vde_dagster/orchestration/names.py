@@ -138,27 +138,27 @@ class Names:
 
     @property
     def plan_key(self) -> dg.AssetKey:
-        """The asset of plans."""
+        """The key of the asset of plans."""
         return self.asset_key("vde", "plan")
 
     @property
     def apply_key(self) -> dg.AssetKey:
-        """The asset of approvals."""
+        """The key of the asset of approvals."""
         return self.asset_key("vde", "apply")
 
     @property
     def reject_key(self) -> dg.AssetKey:
-        """The asset of rejections."""
+        """The key of the asset of rejections."""
         return self.asset_key("vde", "reject")
 
     @property
     def environment_key(self) -> dg.AssetKey:
-        """The asset of environments."""
+        """The key of the asset of environments."""
         return self.asset_key("vde", "environment")
 
     @property
     def janitor_key(self) -> dg.AssetKey:
-        """The asset of cleanups."""
+        """The key of the asset of cleanups."""
         return self.asset_key("vde", "janitor")
 
     @property
@@ -178,12 +178,12 @@ class Names:
 
     @property
     def group(self) -> str:
-        """The group of plans, approvals and environments."""
+        """The name of the group of plans, approvals and environments."""
         return self.named("vde")
 
     @property
     def resource(self) -> str:
-        """The resource that gives steps the project's workspace."""
+        """The name of the resource that gives steps the project's workspace."""
         return self.named("vde")
 
     @property

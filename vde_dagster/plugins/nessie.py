@@ -284,7 +284,7 @@ class NessieServer:
         """Return the branch's contents for the given names.
 
         Returns:
-            The commit of the reading, and the contents; missing names are left out.
+            The commit that was read, and the contents; missing names are left out.
 
         Raises:
             StoreError: The server cannot be reached, or the branch does not exist.

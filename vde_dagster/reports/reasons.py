@@ -87,7 +87,7 @@ _COLUMNS = {
 
 
 def describe_reason(reason: Reason | str) -> str:
-    """Return the sentence of a reason; plans that were stored before codes existed contain it."""
+    """Return the sentence of a reason; plans stored before codes existed contain the sentence."""
     if isinstance(reason, str):
         return reason
     text = _describe_reason(reason)
@@ -152,7 +152,7 @@ def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
 
 
 def describe_column_change(change: ColumnChange) -> str:
-    """Describe the change of a column in a table that stays, and the values of existing rows."""
+    """Describe the change of a column in a table that is kept, and the values of existing rows."""
     old, new = (f" {type_}" if type_ else "" for type_ in (change.was, change.becomes))
     becomes = change.becomes or (
         "a struct of other fields (declare the column's type, and its fields change in place)"
@@ -162,7 +162,7 @@ def describe_column_change(change: ColumnChange) -> str:
 
 
 def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
-    """Describe the change in place of a table in sentences."""
+    """Describe a table's change in place, in sentences."""
     changes = list(map(describe_column_change, change.columns))
     if not change.deploys:
         first = f"forward-only: previewed on a branch of {change.table}, without a copy"

@@ -356,12 +356,14 @@ CUSTOMERS = ("nodes", "model.shop.customers")
     [
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v9.json"),
-            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; only version 12 is supported. "
+            f"{MANIFEST}:3: the manifest has version 9, made by dbt 1.11.16; "
+            "only version 12 is supported. "
             "Hint: run `dbt compile` with dbt 1.8 to 1.11",
         ),
         (
             _set("metadata", "dbt_schema_version", value="https://x/dbt/manifest/v20.json"),
-            f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; only version 12 is supported. "
+            f"{MANIFEST}:3: the manifest has version 20, made by dbt 1.11.16; "
+            "only version 12 is supported. "
             "Hint: manifests of dbt Core 1.8 to 1.11 are read, those of Fusion and dbt 2 are not",
         ),
         (

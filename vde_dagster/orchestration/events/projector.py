@@ -196,7 +196,7 @@ class Projector:
     def _fills(
         self, plan: Plan, table_id: str, only: Set[Interval] | None = None
     ) -> Iterator[Projected]:
-        """Yield the events of a plan's fills of a table that are not written yet."""
+        """Yield the events that are not written yet, of a plan's fills of a table."""
         context, fills = self.context, self.context.store.fills
 
         def is_new(part: Interval) -> bool:
@@ -245,7 +245,7 @@ class Projector:
             yield from FilledPartitions.in_batches(events)
 
     def _all_fills(self, plan: Plan) -> Iterator[Projected]:
-        """Yield the events of a plan's fills that are not written yet, parents first."""
+        """Yield the events that are not written yet, of all fills of a plan, parents first."""
         for table_id in self._filled_tables(plan):
             yield from self._fills(plan, table_id)
 

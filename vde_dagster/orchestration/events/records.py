@@ -334,6 +334,6 @@ def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, l
 
 
 def busy_plans(instance: dg.DagsterInstance, store: StateStore) -> frozenset[str]:
-    """Return the plans that runs of the instance work on, which write their events themselves."""
+    """Return the plans that runs of the instance work on; these runs write the plans' events."""
     records = (item for own in working_runs(instance, store).values() for item in own)
     return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))

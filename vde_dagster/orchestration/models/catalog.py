@@ -46,7 +46,7 @@ class AssetCatalog:
 
     @property
     def names(self) -> Names:
-        """Names of the project's other assets, jobs and partitions."""
+        """Names of the project's control assets, jobs and partitions."""
         return self.translator.names
 
     def key(self, name: ModelName) -> dg.AssetKey:
@@ -85,7 +85,7 @@ _MOST_RECENT = timedelta(minutes=10)
 def recent_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
     """Return the catalog of the last call in this process if nothing changed since.
 
-    Every change of the state adds a record to the outbox, except that environments expire.
+    Every change of the state adds a record to the outbox, except the expiry of an environment.
     """
     store, now = workspace.store, datetime.now(timezone.utc)
     known, expired = store.outbox.number(), sorted(store.environments.expired())

@@ -250,7 +250,7 @@ class VdeTranslator:
         return dict(model.op_tags)
 
     def get_pool(self, model: Model) -> str | None:
-        """Return the pool that limits how many of the steps run at a time.
+        """Return the pool that limits how many steps of models run at a time.
 
         Example:
             ```python

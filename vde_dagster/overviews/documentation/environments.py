@@ -261,8 +261,8 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models with different rows; two environments that show a table's current state
-        have the same rows of it.
+        """Yield the models with different rows; if two environments show the current state of one
+        table, its rows are equal.
         """
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live

@@ -40,7 +40,7 @@ class BaseBranch:
     def objections(
         self, workspace: Workspace, plan: Plan, known: Sequence[Objection]
     ) -> list[Objection]:
-        """Return the gates' objections to a plan by the rules of either commit.
+        """Return the gates' objections to a plan by the rules of both commits.
 
         Args:
             workspace: The project as it is checked out.

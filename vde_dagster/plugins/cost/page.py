@@ -29,7 +29,7 @@ model, and the last {MONTHS} months. Money is included if `[tool.vde.cost]` has 
 
 
 def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset."""
+    """Return the asset of costs."""
     names = catalog.names
 
     @dg.asset(
@@ -50,7 +50,7 @@ def cost_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def cost_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor that keeps the asset up to date."""
+    """Return the sensor that keeps the asset of costs up to date."""
     names = Names.from_settings(settings)
 
     @dg.sensor(

@@ -416,7 +416,7 @@ class Compiler:
 
 
 def find_compiler(folder: Folder, inside: str) -> Compiler | None:
-    """Return the compiler of a project; None without a dbt, or if `compile` is false.
+    """Return the compiler of a project; None if dbt is not installed or `compile` is false.
 
     Raises:
         ProjectError: The settings name a dbt that does not exist.

@@ -279,7 +279,7 @@ def _source(node: Node, context: Context) -> SourceText:
 
 
 def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
-    """Return the table of a unit test's query of rows."""
+    """Return the table of a unit test whose rows come from a query."""
     code = without_ephemeral(source, {}, context.dialect)
     query = context.render(source, code, "query of rows")[0]
     dialect, trusted = context.dialect, model.dialect_trust

@@ -22,7 +22,7 @@ _BACKTICKS = frozenset({"spark", "databricks", "bigquery", "mysql", "hive"})
 
 
 def quoted(parts: Sequence[str], dialect: str) -> str:
-    """Write a name in parts in a dialect."""
+    """Write a name, given in parts, in a dialect."""
     if dialect == "tsql" or dialect == "fabric":
         return ".".join(f"[{part}]" for part in parts)
     mark = "`" if dialect in _BACKTICKS else '"'

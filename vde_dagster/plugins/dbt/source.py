@@ -342,7 +342,7 @@ class DbtProject:
 
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Statements by the name of their list, and the ignored ones."""
+        """Statements by the name of their list, and descriptions of ignored hooks."""
         found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
         unread: list[str] = []
         hooks = self._memory.get("around", ())

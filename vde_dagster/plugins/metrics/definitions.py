@@ -76,7 +76,7 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Its name; empty if it has none."""
+        """Name of the defined object; empty without a name."""
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:

@@ -77,8 +77,8 @@ def _metric_sql(layer: SemanticLayer, name: str) -> str:
 def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
     """Return the columns that a metric or a saved query reads: (quoted model, column).
 
-    The column is missing where the SQL cannot be analyzed, for instance in another dialect of a dbt
-    project: all columns of the model count.
+    The column is missing if the SQL cannot be analyzed, for instance in another dialect of a dbt
+    project: then all columns of the model count.
     """
     from sqlglot.errors import SqlglotError
 

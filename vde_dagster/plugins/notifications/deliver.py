@@ -180,7 +180,7 @@ def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:
     """Send a message to a receiver.
 
     Raises:
-        UsageError: Its URL is not valid for Apprise.
+        UsageError: The receiver's URL is not valid for Apprise.
         ExecutionError: The service did not accept the message.
     """
     apprise = _apprise()

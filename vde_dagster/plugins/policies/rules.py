@@ -41,7 +41,7 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition on a plan, or on each of some of its models.
+    """A condition on a plan, or on each selected model of a plan.
 
     Args:
         require: An expression over `plan`, `now` and, with `each`, `model`.

@@ -57,7 +57,7 @@ class Signatures:
         keep(workspace, plan_id, found)
 
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the signers of plans, by id, under their names at that time."""
+        """Return the signers of plans, by id, under their names at the time of signing."""
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}

@@ -93,12 +93,12 @@ class FirstSeen(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, the order, and the columns of `skip_null`."""
+        """The columns of the key, of the order and of `skip_null`."""
         return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The key and the order."""
+        """The columns of the key and of the order."""
         return (*self.key, *self.order)
 
     @property
@@ -109,7 +109,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return a model for each source, and one over them, if sources load separately."""
+        """Return a model for each source, and a model over these, if sources load separately."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source

@@ -1,4 +1,4 @@
-"""`%vde pin dev@9`, `%%vde dev` and `%%model marts.x`."""
+"""Magics: `%vde pin dev@9`, `%%vde dev` and `%%model marts.x`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of notebooks as model files; its dependencies are imported with the first one."""
+"""The reader of notebooks as model files; its dependencies are imported with the first notebook."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def _parameters(context: ModelContext) -> dict[str, Any]:
 
 
 def _with_parameters(cells: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Insert a cell that sets the step's variables after the cell with the parameters' tag."""
+    """Insert a cell that sets the step's variables, after the cell with the parameters' tag."""
     import nbformat
 
     made = []

@@ -74,7 +74,7 @@ class StepWorkspace:
         return self._rows("ask", environment, {"sql": sql, "limit": limit})
 
     def yields(self, rows: Any) -> None:
-        """Make rows the model's table: from Arrow, pandas, Polars or another Arrow library."""
+        """Use rows from Arrow, pandas, Polars or another Arrow library as the model's table."""
         self._ask({"what": "yield"}, sent(as_arrow(rows)))
 
     def set_parameters(self, variables: dict[str, Any]) -> None:

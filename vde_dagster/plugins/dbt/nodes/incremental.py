@@ -367,7 +367,7 @@ def either(first: str, later: str, this: str) -> str:
     """Return the first branch while a table has no rows, and the second from then on.
 
     Args:
-        first: The branches are in Spark SQL.
+        first: The first branch; both branches are in Spark SQL.
         this: The table's name, quoted.
     """
     rows = f"EXISTS (SELECT 1 FROM {this})"

@@ -83,7 +83,7 @@ class _Words:
                     yield self._mention(column, symbol, defines=part == "columns")
 
     def _columns(self, rows: yaml.Node | None, of: Symbol) -> Iterator[Mention]:
-        """Find the columns in the rows of a test: a list of rows, or a table with other keys."""
+        """Find the columns in the rows of a test: a list of rows, or a mapping with more keys."""
         if isinstance(rows, yaml.MappingNode):
             for key, value in key_nodes(rows):
                 if key.value == "rows":
@@ -127,7 +127,7 @@ class _Words:
 
 
 def key_nodes(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Return the keys of a table with their values."""
+    """Return the keys of a mapping with their values."""
     if not isinstance(node, yaml.MappingNode):
         return []
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]

@@ -344,7 +344,7 @@ class _Query:
     # -- columns ---------------------------------------------------------------------------
 
     def _output_symbol(self, scope: Any, column: str) -> Symbol:
-        """Return the symbol of a query's output column, in the outermost query the model's."""
+        """Return the symbol of an output column; the outermost query has the model's columns."""
         scope = _first(scope)
         if self.root is not None and scope is _first(self.root):
             return Symbol("column", self.model.name, column)
