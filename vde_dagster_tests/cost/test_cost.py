@@ -192,7 +192,7 @@ def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde:
         said["total"]["fills"] * (10 / 3600 * 2 * 36 + 1)
     )
     assert "CHF" in vde("cost", *words).out
-    assert "no fill has an earlier one" in vde("cost", "--accuracy", *words).out
+    assert "no fill has an earlier fill" in vde("cost", "--accuracy", *words).out
     assert vde("cost", "--by", "week", *words).code == 2
 
 
