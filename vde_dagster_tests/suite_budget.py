@@ -36,8 +36,9 @@ class SuiteBudget:
     def _count(self, event: str, arguments: tuple[object, ...]) -> None:
         if event in _STARTS:
             self.begun += 1
-        elif event == "sqlite3.connect" and arguments[0] not in _PRIVATE:
-            self.opened += 1
+        elif event == "sqlite3.connect":
+            # Python 3.10 reports the path as bytes.
+            self.opened += os.fsdecode(arguments[0]) not in _PRIVATE  # type: ignore[arg-type]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

@@ -24,7 +24,7 @@ NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
-INSTALL = re.compile(r"pip install '\.\[([\w,]+)\]'")
+INSTALL = re.compile(r"pip install\s'(?:vde-dagster|\.)\[([\w,-]+)\]'")
 LINK = re.compile(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([\w/]+(?:\.py)?)`")
@@ -174,7 +174,7 @@ def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation
     settings = (ROOT / "pyproject.toml").read_text()
     extras = settings.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
     assert len(named) >= 6
-    assert named <= set(re.findall(r"^(\w+) = ", extras, re.MULTILINE))
+    assert named <= set(re.findall(r"^([\w-]+) = ", extras, re.MULTILINE))
     code = [*(ROOT / "vde_dagster").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     literal = [path.name for path in code if re.search(r"vde-dagster\[\w", path.read_text())]
     assert literal == ["installing.py"]  # Its example.

@@ -60,13 +60,67 @@ def range_text(start: datetime, end: datetime) -> str:
     return f"{instant_text(start).removesuffix(' UTC')} … {instant_text(end)}"
 
 
+_ISO = re.compile(
+    r"(\d{4})(-?)(\d\d)\2(\d\d)"
+    r"(?P<time>[T ](\d\d)(?:(:?)(\d\d)(?:\7(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r" ?(?P<zone>Z|UTC|([+-]\d\d)(?::?([0-5]\d))?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def parse_iso(text: str) -> datetime:
+    """Read a date or instant in ISO 8601; the result has a zone only if the text has one.
+
+    The accepted spellings are the same in every version of Python, whose own parser changes: a
+    calendar date, as `2024-01-31` or `20240131`; then `T` or a space and a time, as `06`, `06:30`,
+    `0630`, `06:30:15` or `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`. Digits beyond
+    microseconds are dropped.
+
+    Raises:
+        ValueError: The text has another form, or no such date or time exists.
+
+    >>> str(parse_iso("20240131T0630Z")), str(parse_iso("2024-01-31 06:30:15,25"))
+    ('2024-01-31 06:30:00+00:00', '2024-01-31 06:30:15.250000')
+    """
+    found = _ISO.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"'{text}' is neither a date nor an instant in ISO 8601")
+    year, _, month, day, _, hour, _, minute, second, fraction, zone, hours, minutes = found.groups()
+    offset = None
+    if zone is not None:
+        offset = timezone.utc
+        if hours is not None:
+            shift = timedelta(hours=int(hours[1:]), minutes=int(minutes or 0))
+            offset = timezone(-shift if hours[0] == "-" else shift)
+    micros = int(f"{fraction or 0:0<6}"[:6])
+    clock = (int(hour or 0), int(minute or 0), int(second or 0), micros)
+    return datetime(int(year), int(month), int(day), *clock, tzinfo=offset)
+
+
 def parse_instant(text: str) -> datetime:
-    """Read an ISO 8601 date or instant; without a zone it is UTC.
+    """Read a date or instant by the rules of `parse_iso`; without a zone it is UTC.
 
     Raises:
         ValueError: The text is neither.
     """
-    return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
+    try:
+        return utc(parse_iso(text))
+    except OverflowError:  # a zone moves the first or last day out of the years 1 to 9999
+        raise ValueError(f"'{text}' is out of range in UTC") from None
+
+
+def parse_day(text: str) -> date:
+    """Read a day in the only spelling that Spark casts to the same day: `2024-01-31`.
+
+    Raises:
+        ValueError: The text has another form, or the calendar lacks the day.
+    """
+    if not _DAY.fullmatch(text):
+        raise ValueError(f"'{text}' is not a day such as 2024-01-31")
+    return date.fromisoformat(text)
 
 
 def parse_end(text: str) -> datetime:
@@ -116,9 +170,12 @@ def _read(text: str, name: str, now: datetime, parse: Callable[[str], datetime])
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date without a time of day."""
+    """Return whether a text is a date without a time of day, in the spellings of `parse_iso`."""
+    found = _ISO.fullmatch(text.strip())
+    if found is None or found["time"] is not None:
+        return False
     try:
-        date.fromisoformat(text.strip())
+        parse_iso(text)
     except ValueError:
         return False
     return True

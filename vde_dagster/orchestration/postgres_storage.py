@@ -18,11 +18,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
-from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
-from dagster_postgres.utils import get_token_provider_from_config
 
+from vde_dagster.base.installing import how_to_install
+from vde_dagster.errors import UsageError
 from vde_dagster.orchestration.dagster_private import ConfigurableClassData, store_in_index
 from vde_dagster.orchestration.storage import BATCH, BATCH_VARIABLE
+
+try:
+    from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
+    from dagster_postgres.utils import get_token_provider_from_config
+except ModuleNotFoundError as error:
+    raise UsageError(
+        "Dagster's storage in PostgreSQL needs the package dagster-postgres",
+        hint=how_to_install("dagster-postgres"),
+    ) from error
 
 
 class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[misc]

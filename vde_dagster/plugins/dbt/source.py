@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.sources import Folder, LoadedFile, Problem, TableNames
-from vde_dagster.api.values import count, digest
+from vde_dagster.api.values import count, digest, how_to_install
 from vde_dagster.plugins.dbt.compiling import PROJECT_FILE, Compiled, Compiler, find_compiler
 from vde_dagster.plugins.dbt.settings import DbtSettings
 
@@ -161,7 +161,9 @@ class DbtProject:
         if not (self._folder.root / self._path).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
-                hint="run `dbt compile`",
+                hint=f"run `dbt compile`, or let vde compile: {how_to_install('dbt')}"
+                if self._settings.compile
+                else "run `dbt compile`",
                 location=SourceLocation(Path(f"{self._inside}{PROJECT_FILE}")),
             )
         from vde_dagster.plugins.dbt.left_out import without

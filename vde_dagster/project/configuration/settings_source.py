@@ -7,6 +7,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import date, datetime, time
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import printable, suggest
+from vde_dagster.base.times import parse_instant, utc
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
 from vde_dagster.project.files import decoded
@@ -213,9 +216,9 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     """Return the class for Pydantic's checks, cached because building it is slow."""
-    from typing import get_type_hints
+    from typing import Annotated, get_type_hints
 
-    from pydantic import Field, create_model
+    from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (
         BaseSettings,
@@ -267,8 +270,22 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
         )
         for item in _FIELDS
     }
+    fields["start"] = (Annotated[date | None, BeforeValidator(_day)], None)
     fields |= {name: (owner, Field(default_factory=owner)) for name, owner in plugins}
     return create_model("SettingsSource", __base__=EnvironmentFirst, **fields)
+
+
+def _day(value: Any) -> Any:
+    """Read a day in the spellings of headers and flags; Pydantic takes seconds since 1970, too."""
+    from pydantic_core import PydanticCustomError
+
+    if value is None or type(value) is date:
+        return value
+    with suppress(ValueError):
+        instant = utc(value) if isinstance(value, datetime) else parse_instant(str(value))
+        if isinstance(value, str | datetime) and instant.time() == time():
+            return instant.date()
+    raise PydanticCustomError("day", "input should be a date such as 2024-01-31")
 
 
 def _check_values(

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
+from vde_dagster.base.times import parse_day
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.functions import argument_items, is_nothing, read_function, reduced
 from vde_dagster.project.macros.relation_columns import relation_columns
@@ -201,7 +201,7 @@ def _date_spine(expander: MacroContext, arguments: list[str]) -> str:
     ends = [expander.expand_text(given[name]).strip() for name in ("start_date", "end_date")]
     if all(end.startswith("'") for end in ends):
         try:
-            first, last = (date.fromisoformat(bare(end)) for end in ends)
+            first, last = (parse_day(bare(end)) for end in ends)
         except ValueError:
             raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
         if first > last:

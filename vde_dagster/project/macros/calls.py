@@ -18,6 +18,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.base.failures import describe_exception, where_raised
+from vde_dagster.base.times import parse_iso
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.evaluator import MacroEvaluator, loading_stage_error
 from vde_dagster.sql.edits import NOTHING
@@ -318,7 +319,7 @@ def _scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
     if wanted in (int, float):
         return wanted(value.this if isinstance(value, exp.Literal) else value.sql())
     if wanted in (date, datetime) and isinstance(value, exp.Literal):
-        read = datetime.fromisoformat(value.this)
+        read = parse_iso(value.this)
         return read if wanted is datetime else read.date()
     raise _ConversionError
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vde_dagster.base.times import parse_day
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.names import NamedSource, Scope
@@ -200,7 +201,6 @@ def conjuncts(node: Node) -> list[Node]:
 
 
 _PLAIN = re.compile(r"'([^'\\]*)'")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def case_values(node: Node) -> list[Node]:
@@ -237,13 +237,10 @@ def plain_string(text: str) -> str | None:
 def is_plain_date(text: str) -> bool:
     """Return whether a literal is a string of a valid day, written as `'2024-02-29'`."""
     value = plain_string(text)
-    if value is None or not _DATE.fullmatch(value):
-        return False
     try:
-        date.fromisoformat(value)
+        return value is not None and bool(parse_day(value))
     except ValueError:
         return False
-    return True
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 from vde_dagster.base.times import is_relative as _is_relative_text
-from vde_dagster.base.times import names_a_day, relative_instant
+from vde_dagster.base.times import names_a_day, parse_iso, relative_instant
 
 UTC = timezone.utc
 TimeLike = date | datetime | str | int | float
@@ -100,7 +100,7 @@ def _read_text(text: str, base: datetime) -> datetime:
     try:
         if _is_relative_text(text):
             return relative_instant(text, base)
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return parse_iso(text)
     except (ValueError, OverflowError):
         raise _wrong(text) from None
 
