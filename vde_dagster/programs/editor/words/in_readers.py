@@ -7,15 +7,20 @@ word of another dialect, is a mention that only its author can change.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import yaml
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import UsageError
 from vde_dagster.programs.editor.reading import Mention, Reading, Span, Symbol, column_names
-from vde_dagster.programs.editor.words.in_yaml import key_nodes
+from vde_dagster.programs.editor.words.in_yaml import (
+    YamlWords,
+    item_nodes,
+    key_nodes,
+    trees,
+    value_nodes,
+)
 from vde_dagster.project.files import find_files
 from vde_dagster.sql.expressions import read_expression
 
@@ -63,7 +68,7 @@ class ReaderFiles:
         form = self.paths.get(path)
         text = self._reading.text(path)
         words = _Words(self._reading, path, text)
-        for tree in _trees(text):
+        for tree in trees(text):
             if form == "exposures":
                 yield from words.exposures(tree)
             elif form == "syncs":
@@ -82,98 +87,89 @@ class ReaderFiles:
         for path, form in self.paths.items():
             text = self._reading.text(path) if form == "metrics" else ""
             words = _Words(self._reading, path, text)
-            for tree in _trees(text):
-                parts = _parts(_parts(tree).get("semantic_model"))
+            for tree in trees(text):
+                parts = value_nodes(value_nodes(tree).get("semantic_model"))
                 model = words.relation(parts)
                 if model is not None and isinstance(parts.get("name"), yaml.ScalarNode):
                     found[parts["name"].value] = model
         return found
 
 
-def _trees(text: str) -> list[yaml.Node]:
-    try:
-        found = yaml.compose_all(text, Loader=yaml.SafeLoader)
-        return [tree for tree in found if tree is not None]
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return []
-
-
-class _Words:
-    def __init__(self, reading: Reading, path: str, text: str) -> None:
-        self._reading, self._path, self._text = reading, path, text
-
+class _Words(YamlWords):
     def exposures(self, tree: yaml.Node) -> Iterator[Mention]:
-        for entry in _items(tree):
-            for read in _items(_parts(entry).get("reads")):
+        for entry in item_nodes(tree):
+            for read in item_nodes(value_nodes(entry).get("reads")):
                 if isinstance(read, yaml.ScalarNode):
                     yield from self._dotted(read)
 
     def syncs(self, tree: yaml.Node) -> Iterator[Mention]:
-        for entry in _items(tree):
-            parts = _parts(entry)
-            model = self._model(parts.get("source"))
+        for entry in item_nodes(tree):
+            parts = value_nodes(entry)
+            model = self.model(parts.get("source"))
             if model is not None:
-                yield self._word(parts["source"], Symbol("model", model))
-                yield from self._columns(_items(parts.get("key")), model)
+                yield self.word(parts["source"], Symbol("model", model))
+                yield from self.columns(item_nodes(parts.get("key")), Symbol("column", model))
 
     def descriptions(self, tree: yaml.Node) -> Iterator[Mention]:
         for key, entry in key_nodes(tree):
-            model = self._model(key)
+            model = self.model(key)
             if model is not None:
-                yield self._word(key, Symbol("model", model))
-                columns = key_nodes(_parts(entry).get("columns"))
-                yield from self._columns([column for column, _ in columns], model)
+                yield self.word(key, Symbol("model", model))
+                columns = key_nodes(value_nodes(entry).get("columns"))
+                yield from self.columns([column for column, _ in columns], Symbol("column", model))
 
     def metrics(self, tree: yaml.Node, models: Mapping[str, ModelName]) -> Iterator[Mention]:
-        document = _parts(tree)
-        semantic = _parts(document.get("semantic_model"))
+        document = value_nodes(tree)
+        semantic = value_nodes(document.get("semantic_model"))
         model = self.relation(semantic)
         if model is not None:
             yield from self._related(semantic, model)
             for group in _ELEMENTS:
-                for element in _items(semantic.get(group)):
+                for element in item_nodes(semantic.get(group)):
                     yield from self._element(element, model)
-        type_ = _parts(_parts(document.get("metric")).get("type_params"))
-        given = _parts(type_.get("metric_aggregation_params")).get("semantic_model")
+        type_ = value_nodes(value_nodes(document.get("metric")).get("type_params"))
+        given = value_nodes(type_.get("metric_aggregation_params")).get("semantic_model")
         named = models.get(given.value) if isinstance(given, yaml.ScalarNode) else None
         if named is not None and "expr" in type_:
             yield from self._expression(type_["expr"], named)
-        configured = _parts(document.get("project_configuration"))
-        for spine in map(_parts, _items(configured.get("time_spines"))):
+        configured = value_nodes(document.get("project_configuration"))
+        for spine in map(value_nodes, item_nodes(configured.get("time_spines"))):
             model = self.relation(spine)
             if model is None:
                 continue
             yield from self._related(spine, model)
-            columns = [_parts(spine.get("primary_column")).get("name")]
-            for grain in _items(spine.get("custom_granularities")):
-                columns.append(_parts(grain).get("column_name"))
-            yield from self._columns([one for one in columns if one is not None], model)
+            columns = [value_nodes(spine.get("primary_column")).get("name")]
+            for grain in item_nodes(spine.get("custom_granularities")):
+                columns.append(value_nodes(grain).get("column_name"))
+            yield from self.columns(
+                [one for one in columns if one is not None], Symbol("column", model)
+            )
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
         """Find texts in rules that may be names of columns; only the author knows which are."""
-        found = {match[3].lower(): match for match in _QUOTED.finditer(self._text)}
-        for name in self._reading.snapshots if found else ():
-            for column in column_names(self._reading.snapshots, name) or ():
+        found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
+        for name in self.reading.snapshots if found else ():
+            for column in column_names(self.reading.snapshots, name) or ():
                 match = found.get(column)
                 if match is not None and match[2].lower() in (column, f"{name}.{column}"):
-                    span = Span(self._path, match.start(2), match.end(2))
+                    span = Span(self.path, match.start(2), match.end(2))
                     yield Mention(span, Symbol("column", name, column), by_hand=True)
 
     def relation(self, parts: Mapping[str, yaml.Node]) -> ModelName | None:
         """Return the model of a `node_relation`."""
-        given = _parts(parts.get("node_relation"))
+        given = value_nodes(parts.get("node_relation"))
         names = [given.get(key) for key in ("database", "schema_name", "alias")]
         texts = [one.value for one in names if isinstance(one, yaml.ScalarNode)]
-        return self._reading.project.names.model_name_or_none(texts) if texts else None
+        return self.reading.project.names.model_name_or_none(texts) if texts else None
 
     def _related(self, parts: Mapping[str, yaml.Node], model: ModelName) -> Iterator[Mention]:
-        alias = _parts(parts.get("node_relation")).get("alias")
+        alias = value_nodes(parts.get("node_relation")).get("alias")
         if isinstance(alias, yaml.ScalarNode):
-            yield self._word(alias, Symbol("model", model))._replace(qualifies=True)
+            yield self.word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
         """Find the columns of an entity, dimension or measure; by default, columns of its name."""
-        parts = _parts(element)
+        parts = value_nodes(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)
             return
@@ -183,80 +179,37 @@ class _Words:
             return
         flow = isinstance(element, yaml.MappingNode) and element.flow_style
         keeps = ", expr: {}" if flow else "\n" + " " * key.start_mark.column + "expr: {}"
-        span = Span(self._path, name.start_mark.index, name.end_mark.index)
+        span = Span(self.path, name.start_mark.index, name.end_mark.index)
         yield Mention(span, Symbol("column", model, name.value.lower()), keeps=keeps)
 
     def _expression(self, node: yaml.Node, model: ModelName) -> Iterator[Mention]:
         if not isinstance(node, yaml.ScalarNode):
             return
-        start, is_written = self._start(node)
+        start, is_written = self.start(node)
         try:
             found = read_expression(node.value).mentions if is_written else None
         except ValueError:
             found = None
         if found is not None:
             for parts, places in found:
-                at = 1 if len(parts) > 1 and not self._has(model, parts[0]) else 0
+                at = 1 if len(parts) > 1 and not self.has(model, parts[0]) else 0
                 symbol = Symbol("column", model, parts[at].lower())
-                span = Span(self._path, start + places[at][0], start + places[at][1])
+                span = Span(self.path, start + places[at][0], start + places[at][1])
                 yield Mention(span, symbol)
             return
-        text = self._text[node.start_mark.index : node.end_mark.index]
-        for word in re.finditer(r"\w+", text):
-            if self._has(model, word[0]):
-                at = node.start_mark.index
-                span = Span(self._path, at + word.start(), at + word.end())
-                yield Mention(span, Symbol("column", model, word[0].lower()), by_hand=True)
-
-    def _has(self, model: ModelName, column: str) -> bool:
-        return column.lower() in (column_names(self._reading.snapshots, model) or ())
+        yield from self.columns_by_hand(node, Symbol("column", model))
 
     def _dotted(self, node: yaml.ScalarNode) -> Iterator[Mention]:
         """Find the model and the column in `schema.model.column`."""
         parts = node.value.split(".")
-        model = self._named(".".join(parts[:2]))
+        model = self.named(".".join(parts[:2]))
         if model is None or len(parts) not in (2, 3):
             return
-        start, is_written = self._start(node)
+        start, is_written = self.start(node)
         end = start + len(".".join(parts[:2]))
-        span = Span(self._path, start, end)
+        span = Span(self.path, start, end)
         yield Mention(span, Symbol("model", model), by_hand=not is_written)
         if parts[2:]:
-            span = Span(self._path, end + 1, end + 1 + len(parts[2]))
+            span = Span(self.path, end + 1, end + 1 + len(parts[2]))
             symbol = Symbol("column", model, parts[2].lower())
             yield Mention(span, symbol, by_hand=not is_written)
-
-    def _columns(self, nodes: Sequence[yaml.Node], model: ModelName) -> Iterator[Mention]:
-        for node in nodes:
-            if isinstance(node, yaml.ScalarNode):
-                yield self._word(node, Symbol("column", model, node.value.lower()))
-
-    def _word(self, node: yaml.Node, symbol: Symbol) -> Mention:
-        assert isinstance(node, yaml.ScalarNode)
-        start, is_written = self._start(node)
-        span = Span(self._path, start, start + len(node.value))
-        return Mention(span, symbol, by_hand=not is_written)
-
-    def _start(self, node: yaml.ScalarNode) -> tuple[int, bool]:
-        """Return where a value's text begins, and whether it is written without escapes."""
-        start, end = node.start_mark.index, node.end_mark.index
-        if self._text[start : start + 1] in ("'", '"'):
-            start, end = start + 1, end - 1
-        return start, self._text[start:end] == node.value
-
-    def _model(self, node: yaml.Node | None) -> ModelName | None:
-        return self._named(node.value) if isinstance(node, yaml.ScalarNode) else None
-
-    def _named(self, text: str) -> ModelName | None:
-        try:
-            return self._reading.project.names.read(text)
-        except UsageError:
-            return None
-
-
-def _parts(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    return {key.value: value for key, value in key_nodes(node)}
-
-
-def _items(node: yaml.Node | None) -> list[yaml.Node]:
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
