@@ -21,7 +21,7 @@ from pathlib import Path
 
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.daily_runs import DailyRuns
 

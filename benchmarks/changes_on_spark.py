@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.state.db.effects import Clock
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.execution.change_copies import Copies

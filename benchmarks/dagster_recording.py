@@ -27,7 +27,7 @@ import dagster as dg
 
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.events import Event, IntervalFilled
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import watching
 from vde_dagster.orchestration.events.consumer import forward_outbox
@@ -83,7 +83,7 @@ def fake_engine() -> Iterator[None]:
             super().__init__()
             self.attach(lakehouse)
 
-    with patch("vde_dagster.spark.SparkEngine", Engine):
+    with patch("vde_dagster.spark.engine.SparkEngine", Engine):
         yield
 
 

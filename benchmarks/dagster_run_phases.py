@@ -91,7 +91,7 @@ class Engine(FakeSpark):
     def __init__(self, _, __, lakehouse, **___):
         super().__init__()
         self.attach(lakehouse)
-with patch("vde_dagster.spark.SparkEngine", Engine):
+with patch("vde_dagster.spark.engine.SparkEngine", Engine):
     from vde_dagster.orchestration.launcher import call
     try:
         call(words[words.index("api"):])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.execution_overhead import SIZES, WIDTH, project
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 
 TURNS = 3

@@ -17,7 +17,7 @@ from collections import Counter
 from itertools import count
 from pathlib import Path
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.execution.field_histories import play
 

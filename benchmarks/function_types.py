@@ -25,7 +25,7 @@ from typing import Any
 
 from vde_dagster.base.texts import lines_by_key
 from vde_dagster.semantics.function_types import REFUSALS, TABLE
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.function_probes import SparkTypes, compare_calls, functions
 from vde_dagster_tests.spark.function_table import function_lines, probed_types, refusal_line

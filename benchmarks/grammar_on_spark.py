@@ -15,7 +15,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.grammar.spark import _installed, spark_grammar
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.corpus import QUERIES

@@ -20,7 +20,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.kinds.kills import OPERATIONS, Life, Operation, Trial, World
 from vde_dagster_tests.kinds.lives import LIVES

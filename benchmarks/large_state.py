@@ -34,12 +34,12 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
 from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.io.locations import next_file
 from vde_dagster.lakehouse.metadata.changes import apply_updates
 from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval

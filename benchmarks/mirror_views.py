@@ -11,9 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Publication
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.rest_process import new_part, running_rest_server
 from vde_dagster_tests.state.builders import environment, view
 

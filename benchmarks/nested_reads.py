@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.lakehouse.nested_reads_on_spark import compare_seed
 

@@ -27,9 +27,9 @@ from benchmarks.large_state import make_project
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.publishing import prepare, publish
 from vde_dagster.lakehouse.publishing.pins import PreparedPins
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable

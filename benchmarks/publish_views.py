@@ -28,10 +28,11 @@ from typing import Any
 from sqlalchemy import create_engine, text
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Entry, Environment
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 COLUMNS = 10
@@ -184,7 +185,7 @@ def reader_waits(what: str, url: str, count: int) -> None:
 
 def by_spark(count: int) -> None:
     """Measure Spark's own statement, one view at a time, in a session that is warm."""
-    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.engine import SparkEngine
     from vde_dagster_tests.conftest import small_spark
 
     settings = small_spark(Path(new_folder()))

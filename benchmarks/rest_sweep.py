@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.crash_world import OPERATIONS
 from vde_dagster_tests.execution.rest_world import RestStage, check_case
 from vde_dagster_tests.faults import MODES, Fault

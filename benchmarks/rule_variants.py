@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.settings import MEMORY
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.variants import EXAMPLES

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.semantics.optimizer_pairs import SCHEMA
 from vde_dagster_tests.spark.random_pairs import (

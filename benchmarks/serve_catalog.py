@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 from benchmarks.large_state import Built, build, make_project
 from vde_dagster.execution.apply.publish import define_views
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster_tests.state.postgres_server import PostgresServer

@@ -23,7 +23,7 @@ from pathlib import Path
 from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, accuracy
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalError
 

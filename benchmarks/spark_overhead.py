@@ -17,7 +17,7 @@ from pathlib import Path
 from vde_dagster.planning.engine_tasks import AuditTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.spark.tasks import START, Warehouse, days
 

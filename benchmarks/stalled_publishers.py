@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.postgres_server import PostgresServer
 from vde_dagster_tests.state.stalls import (
     NotReachedError,

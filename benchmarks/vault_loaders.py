@@ -27,7 +27,7 @@ from statistics import median
 from threading import Barrier
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import SMALL_SPARK, small_spark
 from vde_dagster_tests.projects import ProjectFolder
 

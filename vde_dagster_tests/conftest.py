@@ -21,12 +21,13 @@ from hypothesis import settings
 
 from vde_dagster.base import secrets
 from vde_dagster.base.plugins import installed
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
-from vde_dagster.spark import SessionSettings, SparkEngine
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session import warm
+from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import WarmEngine
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
 from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder

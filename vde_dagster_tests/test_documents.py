@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vde_dagster.spark import SessionSettings
-from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, context_config
+from vde_dagster.spark.session.settings import ICEBERG_PACKAGE, SessionSettings, context_config
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
-    from vde_dagster.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
-    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.engine import SparkEngine
     from vde_dagster.sql.trees import ParsedQueries
-    from vde_dagster.state import StateStore
     from vde_dagster.state.db.effects import Clock, Effects
+    from vde_dagster.state.store import StateStore
 
 
 @dataclass(eq=False)
@@ -194,7 +194,7 @@ class Handles:
         Raises:
             UsageError: It would be created in a folder that is not a project.
         """
-        from vde_dagster.state import StateStore
+        from vde_dagster.state.store import StateStore
 
         if self._base is not None:
             return self._base.store
@@ -223,8 +223,8 @@ class Handles:
     @cached_property
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
-        from vde_dagster.lakehouse import Lakehouse
         from vde_dagster.lakehouse.catalogs.by_settings import outside_catalog
+        from vde_dagster.lakehouse.lakehouse import Lakehouse
 
         if self._base is not None:
             return self._base.lakehouse
@@ -241,7 +241,7 @@ class Handles:
         """Return the engine; the first call starts it."""
         with self._lock:
             if self._engine is None:
-                from vde_dagster.spark import SparkEngine
+                from vde_dagster.spark.engine import SparkEngine
 
                 self._engine = SparkEngine(
                     self.settings, self.root, self.lakehouse, join=self._join
@@ -255,8 +255,8 @@ class Handles:
             NoSparkError: Java or the Spark master is not available.
         """
         if self._engine is None and self._join is None:
-            from vde_dagster.spark import SessionSettings
             from vde_dagster.spark.session.session import require_spark
+            from vde_dagster.spark.session.settings import SessionSettings
 
             require_spark(SessionSettings.from_settings(self.settings))
 

@@ -18,7 +18,7 @@ from vde_dagster.planning.environments.environment import (
     environment_name,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles

@@ -27,7 +27,7 @@ class VdePySparkResource(LazyPySparkResource):
     @property
     def spark_session(self) -> Any:
         """The session; its first use in a run starts Spark."""
-        from vde_dagster.spark import SparkEngine
+        from vde_dagster.spark.engine import SparkEngine
 
         engine = self.vde.get().engine()
         if not isinstance(engine, SparkEngine):
@@ -56,8 +56,7 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
     For your own resource: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
     """
     from vde_dagster.project.loading.loader import read_settings
-    from vde_dagster.spark import SessionSettings
-    from vde_dagster.spark.session.settings import context_config, session_config
+    from vde_dagster.spark.session.settings import SessionSettings, context_config, session_config
 
     settings = SessionSettings.from_settings(read_settings(Path(project_root).resolve()))
     return {**context_config(settings), **session_config(settings)}

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.guards.write_views import write_schema
 from vde_dagster.state.db.rights import RIGHTS
 from vde_dagster.state.db.transfer import tables_of_plugins
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock

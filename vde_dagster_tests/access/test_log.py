@@ -18,10 +18,10 @@ from sqlalchemy.exc import DatabaseError
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.publishing.publish import _PUBLISHED
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.log import FIRST, LogEntry, check
 from vde_dagster.state.db.transfer import export_state, import_state
 from vde_dagster.state.retention import Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, table

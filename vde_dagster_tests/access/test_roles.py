@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import NotAllowedError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import migrate
 from vde_dagster.state.db.guards.write_views import ON_CONFLICT
 from vde_dagster.state.db.rights import RIGHTS
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE, metadata
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.access.roles_world import FILES, WHO, World
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder

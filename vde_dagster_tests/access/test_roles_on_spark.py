@@ -10,8 +10,8 @@ import pytest
 
 from vde_dagster.errors import NotAllowedError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.rights import RIGHTS
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.postgres_server import PostgresServer
 

@@ -15,7 +15,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.reports.reasons import describe_backlog
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
 
 QUERIES = {

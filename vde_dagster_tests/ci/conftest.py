@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster_tests.ci.servers import FakeForge, FakeGitHub, FakeGitLab, served
 from vde_dagster_tests.cli.conftest import vde
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake

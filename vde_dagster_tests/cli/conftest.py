@@ -13,7 +13,7 @@ import pytest
 from vde_dagster.cli.app import call
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.warm import WarmEngine
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 

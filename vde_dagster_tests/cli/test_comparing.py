@@ -6,7 +6,7 @@ import pytest
 
 from vde_dagster.execution.environments.compare_tables import TableDiff
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 

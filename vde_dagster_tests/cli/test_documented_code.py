@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

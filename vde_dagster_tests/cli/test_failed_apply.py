@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 

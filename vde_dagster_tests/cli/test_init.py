@@ -12,7 +12,7 @@ import pytest
 
 from vde_dagster.cli.commands.project import new_project
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -11,8 +11,8 @@ from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.environment_page import environment_metadata
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state import StateStore
 from vde_dagster.state.environments.mirror import MirrorStanding, MirrorStore, WantedView
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock, environment

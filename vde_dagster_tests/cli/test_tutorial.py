@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.cli.app import call
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

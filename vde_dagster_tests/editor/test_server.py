@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SessionSettings
+from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster.spark.session.warm import stop_engines
 from vde_dagster_tests.editor.client import Editor, scenario
 from vde_dagster_tests.execution.fake_workspace import open_fake

@@ -12,7 +12,7 @@ import pytest
 
 from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
 

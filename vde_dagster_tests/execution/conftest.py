@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 from vde_dagster_tests.state.conftest import empty_database, empty_postgres, postgres
 

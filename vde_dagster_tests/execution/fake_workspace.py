@@ -19,9 +19,9 @@ from typing import Any
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.new_table import NewTable
 from vde_dagster.planning.engine_tasks import (

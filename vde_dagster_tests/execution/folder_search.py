@@ -23,7 +23,7 @@ from unittest import mock
 
 from vde_dagster.cli.app import call
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.projects import ProjectFolder
 

@@ -22,7 +22,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.kinds.repeatable import may_be_skipped
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.execution.month_of_others import Others
 from vde_dagster_tests.execution.month_projects import RandomModel, files_of, random_project
 from vde_dagster_tests.planning.oracle import FIRST_DAY

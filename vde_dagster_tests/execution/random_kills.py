@@ -25,7 +25,7 @@ from typing import Any, Literal
 import yaml
 from sqlalchemy import text
 
-import vde_dagster.spark
+import vde_dagster.spark.engine
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.ci.checking import check_pull_request
@@ -34,8 +34,8 @@ from vde_dagster.plugins.ci.forges.choose import choose_forge
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
 from vde_dagster.spark.session.warm import find_engines
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.ci.conftest import git
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.execution.kill_sinks import Sinks
@@ -187,7 +187,7 @@ def approve(root: Path, home: Path, engine: Engine, plan_id: str, log: Path) -> 
     from vde_dagster_tests.orchestration.conftest import run_job
 
     if engine == "duck":
-        vde_dagster.spark.SparkEngine = _DuckInDagster  # type: ignore[attr-defined]
+        vde_dagster.spark.engine.SparkEngine = _DuckInDagster  # type: ignore[attr-defined]
     log.with_suffix(".begun").touch()
     try:
         with dg.DagsterInstance.local_temp(str(home)) as instance:

@@ -18,8 +18,8 @@ from typing import Any
 
 from vde_dagster.errors import StoreError, VdeError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.crash_world import FILES, Operation, World, run

@@ -15,7 +15,7 @@ from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.incremental import TimeRange
 from vde_dagster.spark.tables.iceberg import IcebergTable

@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.changes_world import World, migrated
 from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.state.builders import FakeClock

@@ -17,7 +17,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_column_change
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 pytestmark = pytest.mark.spark

@@ -16,12 +16,12 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.environments.compare import compare_data, compare_environments
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.transfer import import_state
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.crash_world import (
     FILES,
     NOW,

@@ -9,9 +9,9 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.state import StateStore
 from vde_dagster.state.environments.environments import EnvironmentStore
 from vde_dagster.state.environments.versions import VersionStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 

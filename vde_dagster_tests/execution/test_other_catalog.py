@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import Catalog
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publishing import finish_publication
 from vde_dagster.state.db.effects import Effects
 from vde_dagster_tests.execution.crash_world import (

@@ -15,7 +15,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.reports.plan_json import model_json
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

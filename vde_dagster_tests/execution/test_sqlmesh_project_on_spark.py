@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.loading.loader import with_variables
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.yaml_files import read_yaml
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.reports.reasons import describe_change_in_place
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.casts import UnmatchedField, cast_by_name, struct_fields, without_order
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder

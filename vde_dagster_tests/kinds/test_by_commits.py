@@ -14,7 +14,7 @@ from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.pinned_reads import CommitRange, Input, KeptCommit, range_since
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
 from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds
 from vde_dagster_tests.projects import ProjectFolder

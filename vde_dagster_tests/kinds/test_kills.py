@@ -19,7 +19,7 @@ from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.kinds import KINDS
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.kinds.kills import (
     MODEL,
     NAME,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.projects import ProjectFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.kinds.kills import LATE, MODEL, THEN, Life, World, noon
 from vde_dagster_tests.kinds.lives import LIVES
 from vde_dagster_tests.kinds.own_kinds import forget_kinds, know_kinds

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.conftest import (
     backend,

@@ -13,8 +13,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, Swap
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import TABLE_KEY
 from vde_dagster.lakehouse.publishing.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.intervals.interval import Interval

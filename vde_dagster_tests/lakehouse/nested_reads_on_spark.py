@@ -17,9 +17,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.lakehouse.nested_reads import Nested
 from vde_dagster_tests.lakehouse.pyiceberg_tables import pyiceberg_catalog
 

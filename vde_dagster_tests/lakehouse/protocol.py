@@ -17,10 +17,10 @@ from sqlalchemy import Engine
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
-from vde_dagster.lakehouse.publishing.publication import Holding, Return
+from vde_dagster.lakehouse.publishing.publication import FastForward, Holding, Publication, Return
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
@@ -31,13 +31,13 @@ from vde_dagster.planning.environments.environment import (
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.leases import Lease
 from vde_dagster.state.environments.pins import load_filled
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster.state.retention import Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster.state.tables.tables import filled_ranges
 from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine

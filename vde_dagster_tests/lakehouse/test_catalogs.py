@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, StoreError
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.catalog import (
     TABLE,
     VIEW,
@@ -22,15 +21,17 @@ from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.io.files import encode_metadata
 from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import remove_branches
 from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
 from vde_dagster.lakehouse.publishing.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.plugins.nessie import NessieCatalog, NessieServer
-from vde_dagster.state import StateStore
 from vde_dagster.state.environments.publications import PublicationStore
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster.state.table_commits import TableCommit
 from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 

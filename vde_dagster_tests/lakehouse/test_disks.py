@@ -14,10 +14,11 @@ from sqlalchemy.exc import OperationalError
 from vde_dagster.base.failures import is_no_space
 from vde_dagster.cli.errors import report
 from vde_dagster.errors import ExecutionError, StoreError
-from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.io import files
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.spark.session.failures import execution_error
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import environment, view
 
 Syncfs = Callable[[int], int]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.oracle import look
 
 pytestmark = pytest.mark.server

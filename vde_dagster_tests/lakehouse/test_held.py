@@ -11,11 +11,12 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.environments.compare import changes_until
-from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.publishing.commit import read_table
 from vde_dagster.lakehouse.publishing.pins import pinned_tables
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.commit_rows import Figures, interval_figures
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.tables.table import TableRef

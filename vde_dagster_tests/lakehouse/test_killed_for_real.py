@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.lakehouse.oracle import look
 
 CODE = """
 import sys
-from vde_dagster.lakehouse import Lakehouse, Publication
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Publication
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.faults import effects_from_environment
 from vde_dagster_tests.state.builders import environment, view
 store = StateStore.open(sys.argv[1], effects=effects_from_environment())

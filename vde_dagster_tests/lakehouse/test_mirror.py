@@ -14,20 +14,21 @@ import pytest
 from sqlalchemy import update
 
 from vde_dagster.errors import ConflictError, StoreError
-from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog, RestViews
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance import janitor
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing import mirror
 from vde_dagster.lakehouse.publishing.mirror import HASH, follow, verify
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.effects import Effects, NoEffects
 from vde_dagster.state.db.leases import LeaseStore
 from vde_dagster.state.environments.mirror import WATCHED, MirrorStanding, MirrorStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.protocol import RETENTION
 from vde_dagster_tests.lakehouse.rest_process import Part, new_part
 from vde_dagster_tests.state.builders import FakeClock, environment, view

@@ -18,8 +18,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import ListType, MapType, NestedField, StructType
 
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.commit_rows import some_rows
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.rows.projection import file_columns, project_batch
 from vde_dagster.lakehouse.rows.scan import narrowed, scan_rows
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.lakehouse.nested_reads_on_spark import compare_seed
 

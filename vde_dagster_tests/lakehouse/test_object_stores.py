@@ -12,14 +12,14 @@ from pyiceberg.typedef import Properties
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.io.locations import for_clients, for_spark
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publishing.new_table import NewTable
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.settings import expand_secrets
-from vde_dagster.spark import SessionSettings
-from vde_dagster.spark.session.settings import catalog_config, command_line_config
-from vde_dagster.state import StateStore
+from vde_dagster.spark.session.settings import SessionSettings, catalog_config, command_line_config
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import environment, view
 
 A = TableRef("db", "a")

@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.changes import remove_snapshots
 from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.environments.pins import Growth
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import day, environment, table, view
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import committed_fills
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
-from vde_dagster.state import StateStore
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import (
     FakeClock,

@@ -16,11 +16,11 @@ import requests
 
 from vde_dagster.errors import ProjectError, StoreError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
 from vde_dagster.lakehouse.catalogs.rest_server import RestConflict, RestServer, for_spark
 from vde_dagster.lakehouse.io.locations import next_file
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import (
     Updates,
     append_columns,
@@ -39,7 +39,7 @@ from vde_dagster.lakehouse.publishing.commit import change_table, read_table
 from vde_dagster.lakehouse.publishing.new_table import NewTable, first_metadata
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.project.settings import RestSettings
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.rest_process import new_part
 from vde_dagster_tests.projects import ProjectFolder

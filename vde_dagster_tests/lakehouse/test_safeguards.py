@@ -19,12 +19,12 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.lakehouse.publishing import pins, publish
 from vde_dagster.lakehouse.publishing import publication as moves_of_tables
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.environments import environments

@@ -12,15 +12,15 @@ import pytest
 
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.execution.apply.table_branches import Target
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalogs.catalog import VIEW, Swap
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.fsck import fsck
 from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.lakehouse.publishing.finish_publication import settle
-from vde_dagster.lakehouse.publishing.publication import TableMove
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication, TableMove
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.fixtures.toy_distribution.vde_toy.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, table, view

@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta, timezone
 import pyarrow as pa
 import pytest
 
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.commit_rows import some_rows
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster_tests.lakehouse.pyiceberg_tables import pyiceberg_catalog, writable

@@ -16,17 +16,18 @@ import duckdb
 import pytest
 
 from vde_dagster.base.names import quote
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.maintenance.janitor import clean
 from vde_dagster.lakehouse.publishing.commit import read_table
 from vde_dagster.lakehouse.publishing.pins import pinned_tables
+from vde_dagster.lakehouse.publishing.publication import FastForward, Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment, HeldState
 from vde_dagster.planning.tables.pinned_reads import pinned_select
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.spark import SparkEngine
-from vde_dagster.state import StateStore
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.state.retention import Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import environment, table, view
 
 pytestmark = pytest.mark.spark

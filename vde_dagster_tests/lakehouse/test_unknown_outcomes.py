@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import UnknownOutcomeError
-from vde_dagster.lakehouse import Lakehouse, Publication
-from vde_dagster.state import StateStore
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.state.environments.publications import PublicationStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.proxy import LossyProxy
 from vde_dagster_tests.state.builders import environment, view

@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.definitions import vde_definitions
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 

@@ -16,7 +16,7 @@ from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.programs.notebook.step_rows import read
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.models.python_models import ModelContext
 from vde_dagster_tests.notebook.files import Cells, write_notebook
 from vde_dagster_tests.notebook.test_notebook_models import HEADER

@@ -15,7 +15,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import parse_instant
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.orchestration.events.fills import Filled, ServedModel, filled_event
 from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
@@ -68,7 +68,7 @@ def _no_jvm_in_fast_tests(
             engine.attach(lakehouse)
             return engine
 
-    monkeypatch.setattr("vde_dagster.spark.SparkEngine", Started)
+    monkeypatch.setattr("vde_dagster.spark.engine.SparkEngine", Started)
     # Edits of a test rest at once.
     monkeypatch.setattr("vde_dagster.orchestration.jobs.sensors.QUIET_SECONDS", 0.01)
     yield

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import vde_dagster.spark
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 

@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import QUERIES_CHECK, SHORT
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.orchestration.conftest import (
     apply_all,
     partitions_of,

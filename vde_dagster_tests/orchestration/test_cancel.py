@@ -17,7 +17,7 @@ from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import watching
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.spark]

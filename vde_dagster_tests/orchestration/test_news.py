@@ -31,10 +31,10 @@ from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.plan.plan_options import PlanOptions
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import NoEffects
 from vde_dagster.state.db.outbox import OutboxRecord
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, reds, run_job

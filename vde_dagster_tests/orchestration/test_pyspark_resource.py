@@ -16,7 +16,7 @@ from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import VdePySparkResource, spark_config, vde_definitions
 from vde_dagster.orchestration.resource import WorkspaceResource, lend
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import version_of

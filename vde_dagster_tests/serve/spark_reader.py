@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.spark import SessionSettings, SparkEngine
+from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.session.settings import SessionSettings
 from vde_dagster_tests.conftest import SMALL_SPARK
 
 AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"

@@ -15,7 +15,7 @@ from vde_dagster.errors import ConflictError, UsageError, VdeError
 from vde_dagster.execution.plans.plan_file import plan_document
 from vde_dagster.execution.plans.plan_spelling import file_bytes
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.environments.environment import HeldState
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import (

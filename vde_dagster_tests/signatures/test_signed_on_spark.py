@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.cli.commands.project import new_project
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 

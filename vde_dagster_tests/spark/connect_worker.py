@@ -22,7 +22,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.engine_tasks import AuditTask
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.tables.table import TableRef
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.failures import cause_line, has_java_cause
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import IcebergTable

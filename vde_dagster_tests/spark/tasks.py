@@ -17,7 +17,7 @@ from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, Tab
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Column, Model
 from vde_dagster.semantics.versions.version import SemanticVersion
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 
 START = datetime(2013, 1, 1, tzinfo=timezone.utc)
 _numbers = itertools.count(1)

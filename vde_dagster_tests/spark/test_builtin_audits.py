@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.project.builtin_audit_cases import CASES
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse
 from vde_dagster_tests.spark.test_scd_type_2 import at, dimension, fill
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.dialect_expressions import Run, duckdb_run, postgres_run, search, spark_run
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.random_pairs import quick_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.turns(8, "what Spark does")]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.dialect_engines import Ask, asking, duckdb_engine, postgres_engine
 from benchmarks.dialect_grid import run, templates
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.other_dialects.verified import verified_functions
 from vde_dagster_tests.spark.random_pairs import quick_session
 

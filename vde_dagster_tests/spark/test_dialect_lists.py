@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlglot import parse_one
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.other_dialects.translate import spark_text
 

@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.planning.environments.resolver import Columns
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.table_contents import Output
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.tables.digests import Digester
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.planning.engine_tasks import AuditTask
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange
 from vde_dagster.project.model import PythonSource
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.session import start_session, stop_session
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.tasks import START, Warehouse, days, make_snapshot

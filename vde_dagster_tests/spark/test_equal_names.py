@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.awkward import (
     CLOCK,
     EVERY_VALUE,

@@ -18,7 +18,7 @@ from vde_dagster.project.kinds import (
     Seed,
     View,
 )
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import (
     Warehouse,

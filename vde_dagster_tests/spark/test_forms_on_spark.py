@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.planning.rendering.render import replace_tables
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster.sql.spark_forms import spark_forms
 from vde_dagster_tests.project.test_other_dialects import CASES, DOCUMENTED, written

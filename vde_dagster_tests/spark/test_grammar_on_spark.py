@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.semantics.corpus import QUERIES
 from vde_dagster_tests.semantics.mutated_queries import mutated
 from vde_dagster_tests.spark.grammar_search import compare_with_spark, seeded

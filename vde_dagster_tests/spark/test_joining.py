@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.session.session import check_catalog
-from vde_dagster.spark.session.settings import context_config, session_config
+from vde_dagster.spark.session.settings import SessionSettings, context_config, session_config
 
 SETTINGS = SessionSettings(
     catalog="lake",

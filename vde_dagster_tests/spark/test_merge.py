@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.errors import ExecutionError
 from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.semantics.types import is_refused
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import Warehouse, days
 

@@ -21,7 +21,7 @@ from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import Finding
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.execution.test_mistakes import CASES, RIGHT, base, sections, write
 from vde_dagster_tests.spark.outcomes import FAILURES
 from vde_dagster_tests.spark.registry import EVERYTHING, analysed, settings

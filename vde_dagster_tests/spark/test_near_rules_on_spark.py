@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.semantics.near_rules import NEAR_PAIRS, SCHEMA
 from vde_dagster_tests.spark.answers import ask
 from vde_dagster_tests.spark.random_pairs import quick_session

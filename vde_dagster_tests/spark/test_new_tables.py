@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.engine_tasks import FillTask
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.models import create_table
 from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster.spark.tables.iceberg import IcebergTable
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.spark.tasks import days, make_snapshot, make_table
 

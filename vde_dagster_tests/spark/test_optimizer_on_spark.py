@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA, Pair
 from vde_dagster_tests.spark.random_pairs import quick_session
 from vde_dagster_tests.spark.random_values import answers, compare_random_expressions, make_tables

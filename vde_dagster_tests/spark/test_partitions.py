@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from vde_dagster.project.kinds import IncrementalByPartition, IncrementalUnmanaged
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import Warehouse, days
 

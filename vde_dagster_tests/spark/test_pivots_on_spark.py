@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.semantics.analysis import analyze
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.tables.columns import spark_type
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.errors import StoreError
 from vde_dagster.lakehouse.catalogs import by_settings
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalByUniqueKey
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of, small_spark
 from vde_dagster_tests.spark.tasks import Warehouse, days
 from vde_dagster_tests.state.postgres_server import PostgresServer

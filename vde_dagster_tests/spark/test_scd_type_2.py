@@ -11,7 +11,7 @@ import pytest
 
 from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.scd_reference import COLUMNS, History, query, states
 from vde_dagster_tests.spark.tasks import Warehouse, days

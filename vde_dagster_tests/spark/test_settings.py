@@ -11,10 +11,10 @@ import pytest
 from vde_dagster.base.names import string_literal
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.by_settings import jdbc_options
-from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.jvm.java import check_java, major_version
 from vde_dagster.spark.session import session
 from vde_dagster.spark.session.settings import (
+    SessionSettings,
     catalog_config,
     command_line_config,
     context_config,

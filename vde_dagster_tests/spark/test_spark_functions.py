@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, get_return_value
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.registry import EVERYTHING, BuiltIn, analysed, built_ins, settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.turns(8, "what Spark does")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.our_grouping import canonical, our_grouping
 from vde_dagster_tests.spark.spark_grouping import (
     BINARY,

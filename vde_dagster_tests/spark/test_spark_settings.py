@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.sql.spark_settings import ASSUMED, PREFIX, breaks_rules, decides_answers
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.kinds.time_format import SECONDS, finest, spark_format, strftime_format
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
 pytestmark = [pytest.mark.spark, pytest.mark.turns(8, "what Spark does")]

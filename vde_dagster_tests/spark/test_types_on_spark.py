@@ -10,7 +10,7 @@ import pytest
 from vde_dagster.errors import VdeError
 from vde_dagster.semantics._sqlglot import data_type, type_key
 from vde_dagster.semantics.analysis import analyze
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.tables.columns import spark_type
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
 from vde_dagster_tests.spark.answers import plain

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from vde_dagster.project.kinds import Full, IncrementalByUniqueKey
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.session.usage import UNKNOWN, ask_usage, read_usage, serve_usage
 from vde_dagster_tests.spark.tasks import Warehouse, days
 

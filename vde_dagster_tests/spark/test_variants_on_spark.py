@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.variant_search import MODES, Mode, search
 
 pytestmark = [pytest.mark.spark, pytest.mark.turns(4, "what Spark does")]

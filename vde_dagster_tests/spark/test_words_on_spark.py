@@ -11,7 +11,7 @@ import pytest
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.versions.version import SemanticVersion
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.semantics.test_cases import PARENTS, SCHEMA, TABLES
 from vde_dagster_tests.spark.answers import Answer, ask, make_views, plain
 from vde_dagster_tests.spark.random_pairs import (

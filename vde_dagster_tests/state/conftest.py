@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
 

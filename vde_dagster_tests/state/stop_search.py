@@ -27,9 +27,9 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import database
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS, LeaseStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.workers import start
 from vde_dagster_tests.projects import ProjectFolder

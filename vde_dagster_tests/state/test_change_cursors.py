@@ -6,7 +6,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 ORDERS = ModelName("shop", "orders")
 

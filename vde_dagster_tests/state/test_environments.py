@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environments.environment import Environment
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, table
 
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table
 
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.migrate import _upgrade
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.server

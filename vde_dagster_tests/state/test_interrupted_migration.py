@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.faults import MODES, VARIABLE, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.state.builders import FakeClock
 
@@ -91,7 +91,7 @@ def test_killed_process_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     old = content(path)
     fault = {"point": "state.migrate.create vde_entries", "mode": "kill_after"}
     code = (
-        "from vde_dagster.state import StateStore\n"
+        "from vde_dagster.state.store import StateStore\n"
         "from vde_dagster_tests.faults import effects_from_environment\n"
         f"StateStore.open({url!r}, effects=effects_from_environment())"
     )

@@ -14,8 +14,8 @@ from sqlalchemy import event
 
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import StateStore
 from vde_dagster.state.retention import Mark, Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock, environment, table
 
 ALL = Retention(history_versions=1000, history=timedelta(days=1000))

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 import pytest
 
 from vde_dagster.errors import ConflictError, LeaseLostError, StoreError
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.db.processes import has_ended, own_process
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock
 
 
@@ -50,7 +50,7 @@ def test_dead_owner_is_replaced_and_can_write_nothing_late(
 
 TAKEN = """
 import os, signal, sys
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 store = StateStore.open({url!r})
 store.leases.acquire("environment/prod", "anna", ttl_seconds=3600)
 print("taken", flush=True)

@@ -7,9 +7,9 @@ import threading
 import time
 
 from vde_dagster.planning.table_contents import FillFacts, Skipped
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRecord, forget_records, tell
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import (
     T0,
     FakeClock,

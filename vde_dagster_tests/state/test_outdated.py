@@ -7,8 +7,8 @@ import pytest
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING
 from vde_dagster.planning.tables.table import Part
-from vde_dagster.state import StateStore
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
 
 

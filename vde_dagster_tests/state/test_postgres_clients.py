@@ -32,10 +32,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from vde_dagster.errors import StoreError
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import Database, is_disconnect, make_engine
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 from vde_dagster.state.retention import Retention
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.postgres_server import PostgresServer
 from vde_dagster_tests.state.stalls import make_project, seconds_held
@@ -47,7 +47,7 @@ IDLE_SECONDS = 1.5
 STOPPED = """
 import os, signal, sys
 from vde_dagster.errors import VdeError
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster.state.db.database import Database, is_disconnect, make_engine
 store = StateStore(Database(make_engine({url!r}, idle_seconds={idle})))
 lease = store.leases.acquire("environment/prod", "stopped", ttl_seconds={idle})

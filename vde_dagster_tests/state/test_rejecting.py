@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.state import StateStore
 from vde_dagster.state.plans.plans import PlanStatus
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock, plan
 
 

@@ -12,9 +12,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from vde_dagster.errors import StoreError, UsageError
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.database import make_engine
 from vde_dagster.state.db.schema import VERSION_TABLE, metadata
+from vde_dagster.state.store import StateStore
 
 JAVA_DDL = (
     "CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL,"
@@ -64,7 +64,7 @@ def test_newer_store_is_refused(store: StateStore, url: str) -> None:
 
 def test_opening_an_existing_store_imports_no_alembic(store: StateStore, url: str) -> None:
     code = (
-        "import sys; from vde_dagster.state import StateStore;"
+        "import sys; from vde_dagster.state.store import StateStore;"
         f"StateStore.open({url!r}).environments.get('prod');"
         "print([m for m in ('alembic', 'pydantic', 'pyiceberg', 'pyspark') if m in sys.modules])"
     )

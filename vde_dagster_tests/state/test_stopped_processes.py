@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock
 from vde_dagster_tests.state.stop_search import attack
 

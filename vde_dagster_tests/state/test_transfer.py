@@ -11,9 +11,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.engine_tasks import AuditResult, AuditTask
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.transfer import export_state, import_state
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, plan, table
 
 

@@ -41,10 +41,10 @@ from vde_dagster.planning.table_contents import (
 from vde_dagster.planning.tables.table import Part, TableRef
 from vde_dagster.project.model import Audit, Column, PythonSource, Signal
 from vde_dagster.project.serialise import from_bytes
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import load_stored_plan
 from vde_dagster.state.db.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import T0, day, days, environment, snapshot
 from vde_dagster_tests.state.postgres_server import PostgresServer
 from vde_dagster_tests.state.released_states import (

@@ -22,10 +22,10 @@ from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
 from vde_dagster.project.model import PythonSource
-from vde_dagster.state import StateStore
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.codec import dump_plan, load_stored_plan
 from vde_dagster.state.fills.fills import FillRecord
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import (

@@ -15,8 +15,8 @@ from sqlalchemy import func, insert, select
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.plugins.sync.ledger import cursors, letters
 from vde_dagster.plugins.sync.syncs import Syncs
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.transfer import import_state
+from vde_dagster.state.store import StateStore
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.serve.duck_engine import open_duck
 from vde_dagster_tests.state.builders import FakeClock

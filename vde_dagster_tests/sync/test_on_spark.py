@@ -11,7 +11,7 @@ import yaml
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.plugins.sync.definitions import read_syncs
 from vde_dagster.plugins.sync.syncs import Syncs
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.sync.receiver import receiving
 

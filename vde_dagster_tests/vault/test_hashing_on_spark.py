@@ -12,7 +12,7 @@ import sqlglot
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.vault.hashes import attributes_text, expanded, hashed, key_text, text_of
 from vde_dagster_tests.yaml_files import read_yaml
 

@@ -21,7 +21,7 @@ from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.plugins.vault.first_seen import Earliest
 from vde_dagster.plugins.vault.kinds import FirstSeen
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.strategies import base
 from vde_dagster_tests.conftest import SMALL_SPARK
 from vde_dagster_tests.daily_runs import DailyRuns

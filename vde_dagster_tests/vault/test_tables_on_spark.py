@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from vde_dagster.errors import ExecutionError
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 from vde_dagster_tests.vault.tables import (
     CASE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution.plan_tasks import PlanTasks
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import Updates, append_columns, set_branch
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, current_schema, head_of
 from vde_dagster.lakehouse.publishing.commit import change_at_last

@@ -31,7 +31,7 @@ from vde_dagster.project.settings import Settings
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.engine import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.apply.early_fills import require_past
 from vde_dagster.execution.apply.failure_report import query_errors_of_model
 from vde_dagster.execution.pinned_reads import with_pinned_tables
-from vde_dagster.lakehouse import FastForward, Publication
-from vde_dagster.lakehouse.publishing.publication import Deployment
+from vde_dagster.lakehouse.publishing.publication import Deployment, FastForward, Publication
 from vde_dagster.planning.engine_tasks import ViewDefinition
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Binding, Resolver

@@ -21,8 +21,8 @@ from vde_dagster.execution.changes.changed_keys import (
     keys_changed,
 )
 from vde_dagster.execution.plan_tasks import PlanTasks
-from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.io.files import read_metadata
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.engine_tasks import ChangedKeys

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.changes import (
     Updates,
     fast_forward,
@@ -32,9 +32,9 @@ from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.table_contents import FillFacts
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import Lease, table_lease
 from vde_dagster.state.fills.fills import FillRecord, Progress
+from vde_dagster.state.store import StateStore
 from vde_dagster.state.table_commits import TableCommit, TableShownError
 
 Commits = dict[int, CommittedFill | None]

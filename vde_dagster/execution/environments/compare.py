@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.lakehouse.lakehouse import Lakehouse
     from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.state import StateStore
     from vde_dagster.state.environments.pins import Growth, Pin, PinChange
     from vde_dagster.state.environments.versions import EnvironmentVersion
+    from vde_dagster.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from vde_dagster.project.kinds import IncrementalByUniqueKey
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.project.model import Model
-    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.engine import SparkEngine
 
 
 Rows = Sequence[tuple[Any, ...]]

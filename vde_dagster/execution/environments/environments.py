@@ -21,7 +21,7 @@ from vde_dagster.execution.published_version import (
     require_environment,
     stored_snapshots,
 )
-from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Environment,

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.state import StateStore
     from vde_dagster.state.environments.pins import Head, Pin
+    from vde_dagster.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from vde_dagster.execution.environments.restore_data import (
 )
 from vde_dagster.execution.events import VirtualUpdateRan
 from vde_dagster.execution.plans.gather_state import complete_state
-from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.publishing.mirror import unmirrored
-from vde_dagster.lakehouse.publishing.publication import Holding
+from vde_dagster.lakehouse.publishing.publication import Holding, Publication
 from vde_dagster.planning.environments.environment import Entry, Environment, HeldState
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import ALWAYS
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import Part, TableRef
-    from vde_dagster.state import StateStore
+    from vde_dagster.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.project.model import Model
-    from vde_dagster.state import StateStore
+    from vde_dagster.state.store import StateStore
 
 
 def gather_state(

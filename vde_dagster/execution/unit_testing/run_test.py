@@ -23,7 +23,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 if TYPE_CHECKING:
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import TestTable
-    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.engine import SparkEngine
 
 
 def select_tests(

@@ -51,7 +51,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.reports.document import spans
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 
 def model_specs(

@@ -45,8 +45,8 @@ from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit, Model, UnitTest
 from vde_dagster.reports.document import spans
 from vde_dagster.reports.markdown import markdown_table
-from vde_dagster.state import StateStore
 from vde_dagster.state.plans.audits import AuditRecord
+from vde_dagster.state.store import StateStore
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20

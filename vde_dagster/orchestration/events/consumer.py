@@ -37,8 +37,8 @@ from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.catalog import recent_catalog
 from vde_dagster.orchestration.models.recording import filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.outbox import OutboxRange, OutboxRecord
+from vde_dagster.state.store import StateStore
 
 MOST_RECORDS = 5_000
 """Maximum number of records per read."""

@@ -38,8 +38,8 @@ from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.project.loading.loader import project_hash
 from vde_dagster.reports.plan import Readers
 from vde_dagster.reports.plan_json import skip_json
-from vde_dagster.state import StateStore
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
+from vde_dagster.state.store import StateStore
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:

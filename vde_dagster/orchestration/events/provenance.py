@@ -32,7 +32,7 @@ from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 Log = logging.Logger | dg.DagsterLogManager
 

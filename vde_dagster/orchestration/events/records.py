@@ -19,9 +19,9 @@ from vde_dagster.orchestration.dagster_private import (
 )
 from vde_dagster.orchestration.events.secrets import without_secrets
 from vde_dagster.orchestration.names import EVALUATION, PUBLISHED, Names
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.effects import Effects
 from vde_dagster.state.db.outbox import OutboxRecord
+from vde_dagster.state.store import StateStore
 
 SENSOR = "sensor"
 """Origin of records that sensors write, in place of a run's id."""

@@ -52,7 +52,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.project.loading.loader import project_hash
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 

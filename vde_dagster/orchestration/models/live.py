@@ -32,7 +32,7 @@ from vde_dagster.project.model import Exposure, Model, UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state import StateStore
+    from vde_dagster.state.store import StateStore
 
 
 WORKING_COPY = ""

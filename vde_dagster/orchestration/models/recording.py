@@ -10,7 +10,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog, count_partitions
 from vde_dagster.orchestration.models.live import LiveVersion
-from vde_dagster.state import StateStore
+from vde_dagster.state.store import StateStore
 
 
 def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:

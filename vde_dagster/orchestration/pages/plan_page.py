@@ -47,9 +47,9 @@ from vde_dagster.reports.plan import (
 )
 from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.reports.reasons import describe_breaks
-from vde_dagster.state import StateStore
 from vde_dagster.state.db.leases import environment_lease
 from vde_dagster.state.plans.plans import OPEN_PLANS, PlanRecord
+from vde_dagster.state.store import StateStore
 
 MAX_RECORDS = 500
 MAX_EDITS = 10

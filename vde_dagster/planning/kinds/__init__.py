@@ -2,15 +2,3 @@
 
 from vde_dagster.planning.kinds import custom, incremental, scd_type_2, seed, simple, unique_key
 from vde_dagster.planning.kinds.base import Meaning, meaning_for, meaning_of
-
-__all__ = [
-    "Meaning",
-    "custom",
-    "incremental",
-    "meaning_for",
-    "meaning_of",
-    "scd_type_2",
-    "seed",
-    "simple",
-    "unique_key",
-]

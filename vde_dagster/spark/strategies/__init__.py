@@ -2,16 +2,3 @@
 
 from vde_dagster.spark.strategies import custom, incremental, scd_type_2, seed, simple, unique_key
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, find_strategy
-
-__all__ = [
-    "Layout",
-    "Strategy",
-    "Write",
-    "custom",
-    "find_strategy",
-    "incremental",
-    "scd_type_2",
-    "seed",
-    "simple",
-    "unique_key",
-]
