@@ -135,7 +135,7 @@ class VdeError(Exception):
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
-        """Alternative edits that fix it."""
+        """Alternative edits that fix the error."""
         return hint_fixes(self.hint)
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ class ProjectError(VdeError):
     """One or several mistakes in the project's files, for the user to fix.
 
     Args:
-        unknown: The undefined name, if the mistake is one.
+        unknown: The undefined name, if that is the mistake.
         models: Models whose definition is unclear because of the mistake.
     """
 
@@ -180,7 +180,7 @@ class ProjectError(VdeError):
 
     @property
     def mistakes(self) -> tuple[ProjectError, ...]:
-        """Every single mistake; the error itself if it is one."""
+        """The single mistakes that the error combines; the error itself if it combines none."""
         return self._several or (self,)
 
     @staticmethod
@@ -196,7 +196,7 @@ class ProjectError(VdeError):
 
 
 class UsageError(VdeError):
-    """A mistake in the call (an unknown environment, a wrong interval): the user calls again."""
+    """A mistake in the call (an unknown environment, a wrong interval), for the user to correct."""
 
     exit_code = 2
     _quotes = True
@@ -254,7 +254,7 @@ class DamagedFileError(ExecutionError):
     Args:
         what: A phrase for the file: "the manifest list of db.orders".
         damage: A phrase for the damage: "is missing", "is cut short".
-        above: The file that names it, which may itself be damaged if the two disagree.
+        above: The file that refers to it, which may be the damaged one if the two disagree.
     """
 
     def __init__(self, what: str, file: str, damage: str, above: str | None = None) -> None:
@@ -308,7 +308,7 @@ _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 
 
 def shortened(text: str, most: int) -> str:
-    """Shorten a text to `most` characters by omitting its middle; long words likewise."""
+    """Shorten a text to `most` characters by omitting its middle, and very long words likewise."""
     if len(text) > _MOST_OF_WORD:
         text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
         text = _LONG_BLANK.sub(" … ", text)

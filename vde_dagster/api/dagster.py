@@ -1,4 +1,4 @@
-"""Assets and sensors in the code location. Imports Dagster."""
+"""Assets and sensors that a plug-in adds to the code location. Imports Dagster."""
 
 from vde_dagster.orchestration.events.steps import guarded_step
 from vde_dagster.orchestration.models.catalog import AssetCatalog

@@ -33,7 +33,7 @@ class Step:
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
         schema: The columns, in their author's case, with Arrow's types.
-        names: The columns of the view by the names in the schema.
+        names: The view's column for each name in the schema.
     """
 
     sync: str
@@ -79,8 +79,8 @@ class Delivery(Protocol):
     """A sink that is open for one sync of one environment.
 
     It may have a method `transact(work, name)`, which runs `work` with the SQLAlchemy connection of
-    the transaction that its rows are in. The sync's position is then in the same transaction, and
-    rows arrive exactly once; otherwise it is in the state's database.
+    the transaction that writes its rows. The sync's position is then written in the same
+    transaction, and rows arrive exactly once; otherwise the state's database holds the position.
     """
 
     def begin(self, step: Step) -> None:
@@ -91,11 +91,11 @@ class Delivery(Protocol):
         mode is `append`.
 
         Returns:
-            The number of its rows that were not there already, as far as it is known.
+            The number of rows that were new in the outside system, as far as known.
 
         Raises:
             ExecutionError: The batch cannot be written now; `Batch.Refused` if it can never be
-                written. No row of the batch is outside.
+                written. In both cases, the outside system has no row of the batch.
         """
 
     def end(self) -> int:
@@ -120,5 +120,5 @@ class Sink(Protocol):
 
         Args:
             sync: The sync and its environment, `customers/prod`; no other process works on it.
-            dry: Whether only its position is read, and nothing may stay.
+            dry: Whether only the position is read, and nothing in the system may change.
         """

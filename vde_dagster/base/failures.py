@@ -17,8 +17,8 @@ SHOWN_ROWS = 5
 """Maximum number of failing rows in a report; the state store keeps up to twenty."""
 
 NO_SPACE_HINT = (
-    "free space where the warehouse, the state store and Spark's spark.local.dir are (`vde "
-    "janitor` removes what nothing needs any more), then run it again: what was finished is kept"
+    "free space for the warehouse, the state store and Spark's spark.local.dir (`vde janitor` "
+    "removes unused data), then repeat the command: finished work is kept"
 )
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_SPACE_TEXTS = (
@@ -36,7 +36,7 @@ _PROJECT_FILE = re.compile(PROJECT_CODE + r"[0-9a-f]+/([^>]+)>")
 
 
 def project_file(frame_name: str) -> str | None:
-    """Return the project's file behind a frame's file name, or None for other code.
+    """Return the path of a project file from the file name of its stack frame; None for other code.
 
     >>> project_file("<vde_project_c0ffee/models/sales.py>")
     'models/sales.py'
@@ -57,7 +57,7 @@ def where_raised(error: BaseException, path: Path) -> SourceLocation:
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Return whether a disk was full, for any statement or file, here or in Spark."""
+    """Return whether an error means a full disk, for the database, Python's files or Spark."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:
@@ -82,7 +82,7 @@ class Problem:
     Args:
         certain: Whether the problem is an error; otherwise it is a warning, which stops nothing.
         untyped: Whether it is an error only because the type of a column is unknown.
-        fixes: Alternative edits that fix it; by default its hint's.
+        fixes: Alternative edits that fix the problem; by default the hint's edits.
     """
 
     message: str
@@ -145,7 +145,7 @@ class ModelFailure:
 
     Args:
         location: The place in the model's files, as precise as known.
-        skipped: The models that were not started because of it.
+        skipped: The models that were not started because this model failed.
     """
 
     model: ModelName
@@ -176,7 +176,7 @@ class ModelFailure:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return an exception's class and message, even if its own code fails."""
+    """Return an exception's class and message, even if the exception's `__str__` fails."""
     name = type(error).__name__
     try:
         message = str(error)

@@ -86,7 +86,7 @@ def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def from_hex(version: str) -> bytes:
-    """Return the bytes of a version, or the hash of a text that is not hexadecimal."""
+    """Return the bytes of a hexadecimal version; any other text is hashed."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -1,7 +1,7 @@
 """Commands that install an extra of this package, in the same way as the package itself was
 installed.
 
-Source of the record: https://packaging.python.org/en/latest/specifications/direct-url/.
+Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PIPX = "pipx_metadata.json"
 def how_to_install(extra: str = "") -> str:
     """Return a hint with the command that adds an extra to this installation.
 
-    Without an extra, the command adds required packages that are missing. A package of an index is
-    named, a clone and a wheel have their path, and a Git source its URL.
+    Without an extra, the command adds required packages that are missing. The command names a
+    package from an index, the path of a clone or wheel, and the URL of a Git source.
     """
     name, origin = _origin()
     home = Path(sys.prefix)

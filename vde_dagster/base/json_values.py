@@ -67,7 +67,7 @@ def _key(key: Any) -> str:
 
 
 def _interval(value: timedelta) -> str:
-    """Write an interval of days to seconds as Spark does."""
+    """Write a `timedelta` as Spark writes a DAY TO SECOND interval."""
     sign = "-" if value < timedelta(0) else ""
     value = abs(value)
     hours, rest = divmod(value.seconds, 3600)

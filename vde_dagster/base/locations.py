@@ -11,7 +11,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 
 
 def normal_location(place: str) -> str:
-    """Return a folder's URI in one canonical spelling, without a login.
+    """Return a folder's URI in one canonical spelling, without user name and password.
 
     >>> normal_location("s3a://Shop/a//b/"), normal_location("file:/data/../w")
     ('s3://shop/a/b', 'file:///w')

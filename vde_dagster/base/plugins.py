@@ -76,7 +76,7 @@ class Plugin:
         """Import the part.
 
         Raises:
-            UsageError: It cannot be imported, or its seam is unknown.
+            UsageError: The part cannot be imported, or its seam is unknown.
         """
         what = f"plug-in '{self.name}' ({self.seam}) of {self.distribution} {self.version}"
         if self.seam not in SEAMS:
@@ -122,7 +122,7 @@ class Seam(Generic[Part]):
         """Return an installed part, or None if no part has the name.
 
         Raises:
-            UsageError: It cannot be imported, or two distributions define the name.
+            UsageError: The part cannot be imported, or two distributions define the name.
         """
         found = [plugin for plugin in self._plugins() if plugin.name == name]
         if not found:
@@ -143,7 +143,7 @@ class Seam(Generic[Part]):
         """Return an installed part.
 
         Raises:
-            UsageError: The name is not installed, or as in `find`.
+            UsageError: No part has the name, or `find` raises the error.
         """
         part = self.find(name)
         if part is None:

@@ -90,7 +90,7 @@ def remember_secret(value: str | None) -> None:
 
 
 def forget_secrets() -> None:
-    """Forget all recorded values, as in a process without settings."""
+    """Forget all recorded values, as if no settings had been read."""
     with _lock:
         _known.clear()
         _patterns.clear()
@@ -148,7 +148,7 @@ def _masked_parameter(found: re.Match[str]) -> str:
 
 
 class _MaskedStream:
-    """A text stream that masks secrets in written text, and otherwise is the wrapped stream."""
+    """A text stream that masks secrets in written text; all else goes to the wrapped stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -71,7 +71,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
-    """Return a hint for a misspelled name, with a fix that writes the match, and `more`."""
+    """Return a hint for a misspelled name: the match, a fix that writes it, and the text `more`."""
     sure = closest_by_one_letter(name.casefold(), [match.casefold()]) is not None
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 

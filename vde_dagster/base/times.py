@@ -1,7 +1,7 @@
 """Dates, instants, lengths of time and time zones as people write them.
 
 Times are UTC. An end that is a date includes that day, as in SQLMesh; an end with a time of day is
-exclusive, as every range is inside this package.
+exclusive. Inside this package, all ends are exclusive.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def parse_range(
     Args:
         start: A date or an instant in ISO 8601 (UTC without a zone), or relative, as `3 days ago`.
         end: The same; a date includes that day.
-        names: The names of both in the command or file, for messages.
+        names: The names of `start` and `end` in the command or file, for messages.
     """
     since = None if start is None else parse_time(start, names[0], now)
     return since, None if end is None else _read(end, names[1], now, parse_end)
@@ -211,7 +211,7 @@ def names_a_day(text: str) -> bool:
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a text names; for a day, week, month or year its first day.
+    """Return the instant that a text names; days and longer units are counted from midnight.
 
     Args:
         text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.

@@ -124,7 +124,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateRan:
-    """A statement of a model for after its view is published has run, or failed."""
+    """A statement that a model runs after its view is published has run, or failed."""
 
     environment: str
     model: ModelName

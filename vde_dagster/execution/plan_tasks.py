@@ -145,7 +145,7 @@ class PlanTasks:
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
-        """Return the key for the inputs from a model with a table."""
+        """Return the key of a parent's table in the recorded inputs of a fill."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 

@@ -108,7 +108,7 @@ def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
 
 
 def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value; texts may be truncated after 16 characters."""
+    """Return a column's least and greatest value in a file; texts may be truncated."""
     from pyiceberg.conversions import from_bytes
 
     lower: Mapping[int, bytes] = file.lower_bounds or {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Lakehouse(LakeHandles):
     """The handles of a lakehouse with its operations: publish, recover, create tables.
 
-    A plan opens one and calls none of them, so each imports what it needs.
+    A plan opens a lakehouse and calls no operation, so each operation imports its modules.
     """
 
     @contextmanager

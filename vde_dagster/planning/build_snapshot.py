@@ -172,7 +172,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return the columns with texts of their own, but those that the model casts to a type."""
+    """Return the columns, without declared types, whose text in the model's dialect differs."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -183,9 +183,9 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Include changes in place of the types of parents' columns, which keep their versions.
+    """Add in-place type changes of parents' columns, which keep their versions, to a version.
 
-    A column with other fields concerns its readers as a whole, one with a wider type all readers.
+    New fields affect only outputs that read the whole column; a wider type affects all.
 
     Args:
         query: The query that reads the parents; None if the code reads all of their columns.
@@ -231,7 +231,7 @@ def _with_types_in_place(
 def _in_session(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
-    """Include the Spark settings that affect how values are computed in all versions."""
+    """Hash the Spark settings that affect how values are computed into all versions."""
     settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
@@ -299,7 +299,7 @@ def _python_meaning(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[SemanticVersion, tuple[Read, ...]]:
-    """Return a Python model's version and reads: the results of its queries, or whole parents."""
+    """Return a Python model's version and reads, from its queries or all parents' columns."""
     columns = [column.name for column in model.columns]
     text, why = _python_text(python), "a Python model"
     read = _queries_read(model, python, parents, versions, functions)
@@ -443,7 +443,7 @@ def as_seen(snapshot: Snapshot) -> str:
 
 
 def _located(error: ProjectError, model: Model) -> ProjectError:
-    """Give a mistake in a query the file and line of the offending name."""
+    """Add the file and line of the offending name to a mistake in a query."""
     if not isinstance(error, SemanticError):
         return error
     location = model.place(mistake_offset(model.query or "", error))

@@ -69,7 +69,7 @@ def build_snapshots(
         catalog_columns: Columns of external tables that are not all declared. It returns no columns
             for a table that was not looked up; mistakes that unknown types may have caused are then
             only warnings.
-        memo: Remembers results between processes.
+        memo: Caches results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
         warnings: Receives likely mistakes; certain mistakes are raised. None for definitions that

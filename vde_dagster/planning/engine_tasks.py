@@ -60,8 +60,7 @@ class FillTask:
             its beginning.
         digest_sets: Sets of physical columns to compute digests for.
         digest_ranges: The ranges of the interval that get separate digests.
-        base: The branch at whose head `branch` is made where it does not exist; None for the
-            table's own.
+        base: The branch that a missing `branch` starts from; None for the table's own branch.
         completes: Whether the plan fills no later interval of the table.
         changed: The keys whose rows may differ from the table's rows, see `Meaning.refreshes`; None
             where any row may differ.

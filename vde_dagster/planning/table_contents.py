@@ -101,7 +101,7 @@ class Skipped:
     """A slot recorded as filled because there was nothing new to compute.
 
     Args:
-        since: Time (UTC) at which the remaining rows were computed.
+        since: Time (UTC) at which the table's current rows were computed.
         seconds: Duration of the last computation, if known.
         bytes: Bytes that it wrote, if known.
         commit: Its Iceberg snapshot, when known.

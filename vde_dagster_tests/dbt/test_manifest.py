@@ -610,9 +610,8 @@ def test_a_source_that_the_catalog_lacks_is_called_declared(shop: DbtCopy) -> No
 
     told = [str(warning) for warning in warnings if "raw_visits" in warning.message]
     assert told == [
-        "models/models.yml: main.visits reads weblog.raw_visits, which is declared and not in the "
-        "catalog. Hint: load it before a plan computes what reads it, or correct where it is "
-        "declared"
+        "models/models.yml: main.visits reads weblog.raw_visits, which is declared but not in the "
+        "catalog. Hint: create it before a plan computes its readers, or correct its declaration"
     ]
 
 

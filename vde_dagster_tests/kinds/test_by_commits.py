@@ -69,7 +69,7 @@ def test_the_parent_has_to_be_a_table_that_the_query_reads(tmp_path: Path) -> No
     folder = ProjectFolder(tmp_path, FILES)
     folder.edit("models/log.sql", "parents raw.events", "parents raw.evnts")
     with pytest.raises(
-        ProjectError, match=r"does not read raw.evnts, but its kind APPENDED adds its commits"
+        ProjectError, match=r"does not read raw.evnts, but its kind APPENDED reads its commits"
     ):
         build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
     folder.edit("models/log.sql", "parents raw.evnts", "parents raw.events")

@@ -147,9 +147,9 @@ def cut_by_bytes(
 
 
 def with_batches(handles: Handles, plan: Plan) -> Plan:
-    """Add the number of batches of its backfills to a plan.
+    """Add the number of batches to each backfill of a plan.
 
-    Based on the current content of the parents, without rows that the plan itself adds.
+    It is based on the current content of the parents, without rows that the plan itself adds.
     """
     tables = plan.tables
     resolver = plan.resolver(tables)

@@ -178,7 +178,7 @@ def query_start(model: Model) -> SourceLocation:
 
 
 def _column_offset(place: QueryPlace) -> int | None:
-    """Return the place at which a query names an output column."""
+    """Return the offset at which a query names an output column."""
     wanted = (place.column or "").lower()
     try:
         tree = read_query(place.query).tree

@@ -47,8 +47,8 @@ class PlanTests:
     def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files, if there are any.
 
-        Errors elsewhere in the files do not block a stored plan. A run has none, because it was
-        tested when it was planned.
+        Errors elsewhere in the files do not block a stored plan. A run needs no tests, because its
+        definitions were tested when they were planned.
         """
         if plan.kind is not PlanKind.PLAN:
             return None

@@ -61,9 +61,9 @@ class Looked:
     """Contents of a fill's input tables before it began.
 
     Args:
-        commits: Commits to read of parents that are not read completely.
+        commits: Commits to read, for parents that are not read completely.
         anew: Whether these commits replace all rows read before.
-        pinned: Snapshots to read of tables that must be read at this state.
+        pinned: Snapshots to read, for tables that must be read at a fixed state.
         changed: The keys of changed rows, if only these are filled.
     """
 

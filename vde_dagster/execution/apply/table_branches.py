@@ -47,8 +47,8 @@ class LeftOver:
 
     Args:
         recorded: Ranges that need not be filled again (UTC).
-        snapshot_ids: Commits on our branch with recorded ranges.
-        commits: All commits on our branch.
+        snapshot_ids: Commits on the attempt's branch with recorded ranges.
+        commits: All commits on the attempt's branch.
     """
 
     recorded: IntervalSet
@@ -113,7 +113,7 @@ class Target:
         return LeftOver(recorded, known, commits)
 
     def _has_stale(self) -> bool:
-        """Check whether commits on our branch may be older than their inputs."""
+        """Check whether commits on the attempt's branch may be older than their inputs."""
         store = self.lakehouse.store
         since = store.outdated.since(self.table.id)
         if since is None:
@@ -123,7 +123,7 @@ class Target:
         return not self.waits or record is None or since >= record.created_at
 
     def _take_branch(self) -> Commits:
-        """Create our branch from the branch of an ended attempt; return its commits.
+        """Create the attempt's branch from the branch of an ended attempt; return its commits.
 
         For a table that waits for the plan's publication, only attempts of the same plan count.
         """
@@ -146,7 +146,7 @@ class Target:
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Sort our plan's branches last; then by time of the last commit, and by attempt."""
+            """Return a sort key: the same plan's branches last, then by time of the last commit."""
             head = next(history(metadata, head_of(metadata, name)))
             parsed = branches[name]
             return parsed.plan_id == own.plan_id, int(head["timestamp-ms"]), parsed.attempt
@@ -177,7 +177,7 @@ class Target:
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Remove the last commits from our branch; remove the branch if no snapshot remains."""
+        """Remove the last commits from the attempt's branch; remove it if no snapshot remains."""
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:
@@ -192,7 +192,7 @@ class Target:
         """Record a filled and audited range: for the publication, or by moving `main`.
 
         Args:
-            result: The commit on our branch with the range.
+            result: The commit on the attempt's branch with the range.
             last: Whether the attempt writes nothing more to the table.
         """
         filled = FillRecord(
@@ -216,7 +216,7 @@ class Target:
         self.lakehouse.store.pending.record(filled, self.lease)
 
     def _advance(self, filled: FillRecord, last: bool) -> None:
-        """Move `main` to a commit of our branch, and record its range, in one transaction.
+        """Move `main` to a commit of the branch, and record its range, in one transaction.
 
         Raises:
             TableShownError: An environment has published the table meanwhile.

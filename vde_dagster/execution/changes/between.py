@@ -90,7 +90,7 @@ Shown = tuple["Environment", Side | None]
 def changes_by_version(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Return how to read the changes of each version after another one; reads no rows.
+    """Return how to read the changes after a version, version by version; reads no rows.
 
     A copy that applies the changes in the order of `_change_ordinal` passes through the content of
     each version.

@@ -73,12 +73,12 @@ def keys_changed(
 
     Args:
         reads: Inputs of the definition.
-        seen: Inputs of the last fill by table; empty if the table was written otherwise since.
+        seen: Inputs of the last fill by table; empty if something else wrote the table since.
         now: Current inputs.
 
     Raises:
         ComputesAllError: Any row may have changed: a table is read for the first time, has lost the
-            snapshot that was read, or the query is not local in it.
+            snapshot that was read, or its rows do not determine the keys that they affect.
     """
     if not seen:
         raise ComputesAllError("the inputs of its last fill are unknown")

@@ -130,7 +130,7 @@ def _define(
             ("vde.changes_of", str(name)),
             (_POINTS, _listed(points)),
         ),
-        comment=f"What versions of '{PRODUCTION}' changed in {name}, since version {begun.version}",
+        comment=f"Changes of {name} by versions of '{PRODUCTION}', since version {begun.version}",
     )
 
 

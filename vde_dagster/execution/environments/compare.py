@@ -122,7 +122,7 @@ def compare_data(
 
 
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Add up the commits between two snapshots; going back, additions count as removals."""
+    """Add up the rows of commits between two snapshots; going back, additions count as removals."""
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]

@@ -110,7 +110,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return the grain of two models that are named as tables, or of the one that is a model.
+    """Return the grain of two compared tables that are models, or of the one that is a model.
 
     A grain that both declare takes precedence. Empty if neither declares one.
     """

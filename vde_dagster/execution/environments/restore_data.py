@@ -230,8 +230,8 @@ class _Lines:
     """Commits between two snapshots of a table.
 
     Args:
-        left: Ranges of commits that readers find now, but will not (UTC).
-        found: Ranges of commits that readers will find, but do not now (UTC).
+        left: Ranges of commits that readers find now, but not after the rollback (UTC).
+        found: Ranges of commits that readers find after the rollback, but not now (UTC).
     """
 
     left: IntervalSet

@@ -256,8 +256,8 @@ def _part(
     """Return an old version without models that are unchanged and not needed here.
 
     Needed are models that differ; models without a table, whose queries may read such models;
-    models whose views other programs changed, or whose tables move back; and the parents that these
-    inherit from.
+    models whose views other programs changed, or whose tables move back; and the parents whose
+    queries or start these use.
     """
     waiting = {
         name

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add the unread changes of models that consume changes to a plan, filled by it or not."""
+    """Add the unread input changes to a plan's models that consume changes, filled or not."""
     read_by_changes = {
         model.name: model.table
         for model in plan.models

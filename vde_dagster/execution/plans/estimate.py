@@ -62,7 +62,7 @@ NOTHING = Spread(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """Estimated cost of computing a model; None if no fill provides it.
+    """Estimated cost of computing a model; a figure is None if no fill provides it.
 
     Args:
         seconds: Wall-clock seconds; models are computed in parallel.
@@ -118,17 +118,17 @@ class Estimate:
 
     @property
     def seconds(self) -> Spread:
-        """Total of all models."""
+        """Total seconds of all models."""
         return _sum(one.seconds for one in self.models.values()) or NOTHING
 
     @property
     def rows(self) -> Spread:
-        """Total of all models."""
+        """Total rows of all models."""
         return _sum(one.rows for one in self.models.values()) or NOTHING
 
     @property
     def bytes(self) -> Spread:
-        """Total of all models."""
+        """Total bytes of all models."""
         return _sum(one.bytes for one in self.models.values()) or NOTHING
 
     @property
@@ -191,7 +191,7 @@ def _size(value: float) -> str:
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
     """Estimate the work of a plan.
 
-    Based on the fills of each table; for a new table, on the fills of the environment's, or
+    It is based on the fills of each table; for a new table, on the fills of the environment's, or
     production's, earlier table of the model. Fills of the plan itself do not count, because its
     page may be written after the apply. A plan is estimated once and cached for all callers.
     """

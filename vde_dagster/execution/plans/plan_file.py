@@ -238,7 +238,7 @@ def _require_state(handles: Handles, found: PlanFile) -> None:
     """Check that a file's plan was created for this state.
 
     Raises:
-        UsageError: It was not; lists the differences.
+        UsageError: The plan was created for another state; the message lists the differences.
     """
     plan = found.plan
     record = handles.store.plans.record(plan.id)

@@ -55,7 +55,7 @@ _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
 
 
 def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find the text to replace: at its place or, if that is a line, its only occurrence."""
+    """Find the text to replace at its place; if only the line is known, its only occurrence."""
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
         return start, start

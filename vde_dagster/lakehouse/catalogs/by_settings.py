@@ -1,4 +1,4 @@
-"""Catalogs by settings: selecting a project's catalog, and Spark's properties for the state's."""
+"""Selection of a project's catalog by its settings, and Spark's properties for the catalog."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class SparkCatalog:
 
 
 class ViewMirror(Protocol):
-    """Views that follow environments in a catalog where they decide nothing; see `mirror`."""
+    """Views in a catalog that only show environments and define nothing; see `mirror`."""
 
     @property
     def wanted(self) -> bool:

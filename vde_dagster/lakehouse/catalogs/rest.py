@@ -99,8 +99,8 @@ class RestCatalog:
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
         """Create, change or remove one table."""
         for swap in swaps:
-            assert len(swaps) == 1, "several changes together were not promised"
-            assert swap.kind == TABLE, "views were not promised"
+            assert len(swaps) == 1, "a REST catalog changes one table at a time"
+            assert swap.kind == TABLE, "a REST catalog's views are only mirrored"
             try:
                 self._swap(swap)
             except RestConflict as conflict:

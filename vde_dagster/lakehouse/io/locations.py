@@ -66,7 +66,7 @@ def require_inside(location: str) -> str:
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether all files below a base location belong to one table: its name has the id."""
+    """Return whether a base location ends with a table's id: all files below are the table's."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 

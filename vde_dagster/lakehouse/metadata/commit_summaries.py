@@ -159,7 +159,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that commits added and removed since the last shared one."""
+    """Count the rows that commits added and removed since the last commit of both lines."""
     added = removed = 0
     parent = newest
     for snapshot in line:

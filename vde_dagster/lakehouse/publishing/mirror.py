@@ -1,4 +1,4 @@
-"""Mirrored views: views that follow environments, in a catalog where they decide nothing.
+"""Mirrored views: views that only show environments, in a catalog that does not define them.
 
 A publication records their targets (`want`); after it the holder of the mirror's lease writes the
 views that are behind (`follow`), as does the next process after a crash. Every view carries the

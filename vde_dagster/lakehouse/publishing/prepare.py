@@ -49,7 +49,7 @@ class PreparedPublication:
     """All prepared changes of a publication.
 
     Args:
-        announced: The changes for the publication's record: another process may have to finish.
+        announced: The changes for the publication's record, so that another process can finish it.
         sources: Tables that do not move and are only shown, with the files read for them.
     """
 

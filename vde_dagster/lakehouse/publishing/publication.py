@@ -1,8 +1,8 @@
 """A publication as a value: everything that becomes visible together, and its changes of tables.
 
-Tables are changed before it, and again if one has moved. On a catalog that follows the state, a
-table's change is announced with the publication, and made from the table's current state when the
-publication is finished.
+The changes of tables are made first, and again if a table has moved. On a catalog that follows the
+state, a table's change is announced with the publication, and made from the table's current state
+when the publication is finished.
 """
 
 from __future__ import annotations

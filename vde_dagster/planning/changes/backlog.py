@@ -34,10 +34,9 @@ class Backlog:
     """Changes of a model's inputs that its next fill processes.
 
     Args:
-        since: Time (UTC) of the record of its last fill, or of its last check without new data.
+        since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
         tables: The tables that have changed since, or that the plan fills first.
-        why_all: Why the fill computes all rows; empty where, by the state at planning time, it
-            computes changed keys only.
+        why_all: Why the fill computes all rows; empty if, at planning time, changed keys suffice.
     """
 
     since: datetime

@@ -1,4 +1,4 @@
-"""Changes as Spark SQL: the reads of two snapshots, weighed rows in, changes out, and views."""
+"""Spark SQL of changes: it weighs the rows of two snapshots and returns rows that differ."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ByLineage:
 
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
-        sequence: The older one's sequence number.
-        forwards: Whether the older one is the earlier version's.
+        sequence: The sequence number of `older`.
+        forwards: Whether the earlier version shows `older`, and the later one `newer`.
     """
 
     older: int
@@ -100,7 +100,7 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether commits moved fewer rows than both tables have together; true if unknown."""
+    """Return whether commits changed fewer rows than both tables hold; true if unknown."""
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
@@ -403,7 +403,7 @@ def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ..
 
 
 SUFFIX = "__changes"
-"""Ends the names of such views."""
+"""Suffix of the names of views that show changes."""
 
 
 def view_query(

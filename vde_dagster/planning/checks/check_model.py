@@ -84,7 +84,7 @@ def _message(sent: str, refusal: Refusal) -> str:
 
 def _hint(refusal: Refusal) -> str:
     if refusal.text.startswith('"'):
-        return "Spark reads a text in these quotes; names are in backquotes: `name`"
+        return "Spark reads these quotes as a text; quote names with backquotes: `name`"
     if set(refusal.expected) >= _TYPES:
         return "Spark's types are STRING, INT, DECIMAL(10, 2) and others of its SQL reference"
     if 0 < len(refusal.expected) <= _FEW:
@@ -142,8 +142,8 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
     types = {output.name.lower(): output.type for output in known.columns or ()}
     condition = interval_filter(column.name, types.get(column.name.lower()), column.format)
     yield Problem(
-        f"{model.name} is filled by intervals, but its query does not filter by one: every "
-        "interval reads all rows of its parents",
+        f"{model.name} is filled by intervals, but its query does not filter by "
+        "interval: every interval reads all rows of its parents",
         f"add WHERE {condition}, on a column of a parent",
         place_in_header(model, "kind"),
         certain=False,
@@ -214,7 +214,7 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 
 
 def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that read by commits a table that their query does not read, or a view."""
+    """Find parents that a kind reads by commits, but that have no table or are not in the query."""
     model, place = known.model, place_in_header(known.model, "kind")
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
@@ -222,8 +222,8 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
         parent = parents.get(name)
         if parent is None:
             kind = model.kind.name
-            what = f"{model.name} does not read {name}, but its kind {kind} adds its commits"
-            hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
+            what = f"{model.name} does not read {name}, but its kind {kind} reads its commits"
+            hint = f"{model.name} reads {', '.join(map(str, parents)) or 'nothing'}"
             yield Problem(what, hint, place)
         elif not (parent.has_table or parent.model.kind.is_external):
             what = f"{name} has no table, so no commits that {model.name} could read"
@@ -417,7 +417,7 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 
 
 def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Read assignments of a merge as a query over the new row and the table's."""
+    """Check the assignments of a merge like a query over the new row and the table's row."""
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return
@@ -488,9 +488,7 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns whose old values an expression accumulates: a repeated merge changes
-    them.
-    """
+    """Return the columns whose old values an expression adds to: merging again changes them."""
     from vde_dagster.sql.expressions import read_expression
 
     return set(_computed_with(read_expression(text).tree, False))

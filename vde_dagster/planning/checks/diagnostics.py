@@ -85,9 +85,9 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
         compared = before.upper() in _COMPARES or after.upper() in _COMPARES or listed
         if token.text[0] == '"' and (compared or names):
             text = token.text[1:-1]
-            what = f"{token.text} is a text in Spark, and no column as in most engines"
+            what = f"{token.text} is a text in Spark, not a column as in most engines"
             if names:
-                what = f"{token.text} would be a name by {_SETTING}, which is not supported"
+                what = f"{_SETTING} makes {token.text} a name, which is not supported"
             yield Problem(
                 f"{model.name}: {what}",
                 Hint(
@@ -153,7 +153,7 @@ def without_property(model: Model, name: str, text: str) -> Hint:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the texts after a statement's first word in a SQL model's file, with their places."""
+    """Yield the token after each statement's first word if that is `word`, with its place."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -225,7 +225,7 @@ def _is_python(model: Model) -> bool:
 
 
 def _text(node: ast.expr | None) -> str | None:
-    """Return the text that code writes, or the last name of `ModelKindName.FULL`."""
+    """Return the text of a literal, or the last name of an attribute (`ModelKindName.FULL`)."""
     if isinstance(node, ast.Attribute):
         return node.attr
     found = node.value if isinstance(node, ast.Constant) else None

@@ -136,7 +136,7 @@ _OF_BUILTINS = frozenset(
 
 
 def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Read each audit's query over the model's columns."""
+    """Find mistakes in the audits' queries over the model's columns."""
     if not known.model.audits or (known.columns is None and known.model.kind.is_read):
         return
     repeated = any(one.rule == "repeated" for one in known.findings)
@@ -235,8 +235,8 @@ def absent_tables(
         what = f"{reader} reads {name}, which is neither a model, nor declared, nor in the catalog"
         hint = "declare tables that others write in external_models.yaml"
         if is_declared:
-            what = f"{reader} reads {name}, which is declared and not in the catalog"
-            hint = "load it before a plan computes what reads it, or correct where it is declared"
+            what = f"{reader} reads {name}, which is declared but not in the catalog"
+            hint = "create it before a plan computes its readers, or correct its declaration"
         if file:
             what = f"{reader} reads files by their path, {name.namespace}.`{name.name}`, "
             what += "which is looked up as a table of the lakehouse"
@@ -288,11 +288,11 @@ _OF_TABLES = {
 }
 _OF_KINDS = {
     "materialized": "neither Spark nor Iceberg has materialized views; a FULL model has a table",
-    "batch_size": "all of it is filled at once",
-    "forward_only": "every change recomputes all of it",
+    "batch_size": "its whole table is filled at once",
+    "forward_only": "every change recomputes its whole table",
 }
 _NO_STAGES = {
-    "loading": "macros run once, when files are read, and what they write is what runs",
+    "loading": "macros run only once, when files are read",
     "creating": "a table is made by the fill that first writes it",
     "demoting": "nothing runs when a view is dropped",
 }

@@ -71,7 +71,7 @@ def _mistakes(
 
 
 def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[ProjectError]:
-    """Yield the operators of a translated query of rows whose result may differ on Spark."""
+    """Yield the operators in a test's translated query whose results may differ on Spark."""
     if table.query is None or table.dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin

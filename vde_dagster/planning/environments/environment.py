@@ -74,7 +74,7 @@ class ViewNames:
                 )
 
     def same_as(self, other: ViewNames) -> bool:
-        """Return whether both give the same view names, and show the same models as tables."""
+        """Return whether another value gives the same view names and the same models as tables."""
         if self.environment == PRODUCTION:
             return other.environment == PRODUCTION and self.are_tables == other.are_tables
         return self.environment == other.environment and self.suffix == other.suffix
@@ -117,7 +117,7 @@ class Environment:
         version: Counts publications, from 1.
         publication_id: Id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
-        published_at: When (UTC).
+        published_at: Time of the publication (UTC).
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
         frozen: The version that it always shows (`prod@41`); None if it may change.
@@ -192,7 +192,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
 
 
 def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error for a plan whose environment was published since."""
+    """Return the error for a plan whose environment was published after the plan was made."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(

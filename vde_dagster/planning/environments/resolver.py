@@ -75,7 +75,7 @@ class Resolver:
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
-        """Return the relation of a name.
+        """Return the relation that a model's name stands for.
 
         Raises:
             UsageError: The environment has no such model.
@@ -179,8 +179,8 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
     All branches of a table share its schema, so a reader that names no fields would see those that
     another environment adds. So every reader of such a table names its fields, from the first
-    publication on. Only readers of forward-only models also name fields inside of arrays and maps,
-    because that requires reading all of these fields.
+    publication on. Naming fields inside of arrays and maps requires reading all of these fields, so
+    only readers of forward-only models do it.
 
     Returns:
         By output column; other columns are read as they are.
@@ -221,7 +221,7 @@ def _has_many(type_: str) -> bool:
 
 
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Return the output of a definition that fills each physical column, by version.
+    """Map the output columns of a definition to the physical columns that they fill, by version.
 
     Outputs of equal versions hold equal values, so one may fill several columns, and another may
     fill none. Columns that the kind names (time column, key) always fill one.
@@ -329,7 +329,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def covers(columns: Columns, wanted: Columns) -> bool:
-    """Return whether all of some columns are among other columns.
+    """Return whether `columns` include all wanted columns; None stands for all columns of a table.
 
     >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
     (True, True, False)
@@ -340,7 +340,7 @@ def covers(columns: Columns, wanted: Columns) -> bool:
 def _reads(
     snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
 ) -> Iterator[TableRead]:
-    """Yield the columns read for some outputs of a query and for its rows."""
+    """Yield the tables and columns that determine some outputs of a query, and its rows."""
     if (snapshot.id, outputs) in seen:
         return
     seen.add((snapshot.id, outputs))

@@ -185,7 +185,7 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return the revision of rehashed snapshots that extend the table of an earlier definition.
+    """Return a function that lets rehashed snapshots extend the table of an earlier definition.
 
     Such snapshots keep their inherited hashes: rows of several definitions are in the table.
     """

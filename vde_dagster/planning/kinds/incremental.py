@@ -53,7 +53,7 @@ class TimeRangeMeaning(IncrementalMeaning):
     """Each interval's rows replace the interval's earlier rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the time column: rows outside of the filled intervals are never written."""
+        """Add the time column to the hash: rows outside of filled intervals are never written."""
         kind = IncrementalByTimeRange.from_model(model)
         column = self.column_version(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
@@ -90,7 +90,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return the number of a format's values in an interval; None if they are not listed."""
+    """Return how many values of a format one unit has; None if ranges of texts can be compared."""
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -105,7 +105,7 @@ class PartitionMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace every partition of the returned rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the partitioning of the table."""
+        """Add the partitioning of the table to the hash."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

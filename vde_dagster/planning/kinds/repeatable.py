@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SPECIAL_INSTANT = re.compile(
     r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE | re.ASCII
 )
-"""Texts, optionally with a time zone, that Spark reads as the present in place of a date."""
+"""Texts, optionally with a time zone, that Spark reads as the current date or time."""
 DATES_OF_TEXTS = "dates of texts"
 """Result of `reads_clock` for a query that may create such a text itself."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
@@ -123,7 +123,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _present_texts(query: str) -> tuple[str, ...]:
-    """Return the literals of a query that Spark would read as the present in place of a date."""
+    """Return the literals of a query that Spark would read as the current date or time."""
     tokens = Token.split(query)
     literals = (
         _literal_at(tokens, index)
@@ -138,7 +138,7 @@ def _is_present(text: str) -> bool:
 
 
 def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-    """Return whether each text for the present in a query is certainly used as a text."""
+    """Return whether a query uses each literal such as `'now'` only as a text, never as a date."""
     from vde_dagster.semantics.text_uses import are_only_texts
 
     query = snapshot.model.query
@@ -150,7 +150,7 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
-    """Return whether a query converts to dates, or has the letters of a word for the present.
+    """Return whether a query converts to dates, or has the letters of a word such as `now`.
 
     Only such a query is parsed.
     """
@@ -175,7 +175,7 @@ def _literal_at(tokens: list[Token], index: int) -> str:
 
 
 def _makes_instants(query: str) -> bool:
-    """Return whether a query may concatenate texts to one that Spark reads as the present.
+    """Return whether a query may concatenate texts to a word such as `now`, read as a time.
 
     >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
     True
@@ -225,7 +225,7 @@ _COMPOSED = re.compile(
 
 
 def _is_composed(node: exp.Expr) -> bool:
-    """Return whether an expression builds a constant text from parts of such a word."""
+    """Return whether an expression builds a constant text from parts of a word such as `now`."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

@@ -26,7 +26,7 @@ class ScdMeaning(Meaning):
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the compared columns, the source of validity times, and `marks`."""
+        """Add key, compared columns, source of validity times, and `marks` to the hash."""
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)
@@ -67,7 +67,7 @@ class ScdMeaning(Meaning):
         return [] if model.kind.disable_restatement else ["restatable"]
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with either end of a version, and keys that blocking audits check.
+        """Return the key with the start or end of validity, and keys that blocking audits check.
 
         Every version has a duration, so no two versions of a key begin or end together, except with
         `as_dbt`. Audits look at the whole table after every fill.
@@ -93,14 +93,14 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the rows and the end (first or last) that the column holds, without its name."""
+        """Hash the rows' version with the column's role: start or end of validity, or deletion."""
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
-    """Return the version of a column of the key, or an expression over its columns' versions."""
+    """Return the version of one part of the key: a column, or an expression over columns."""
     versions = {
         name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WholeMeaning(Meaning):
-    """A table whose blocking audits look at all of its rows, and so prove keys."""
+    """A table whose blocking audits check all of its rows, and so prove that keys are unique."""
 
     replaces_all = True
 
@@ -69,7 +69,7 @@ class AuditMeaning(QueryMeaning):
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the audit's metadata: `depends_on`, and the properties that make it new."""
+        """Return the audit's metadata: `depends_on`, and `marks`."""
         return ["standalone", *map(str, model.depends_on), *model.marks]
 
 
@@ -78,7 +78,7 @@ _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
 
 
 def audited_keys(model: Model) -> Iterator[frozenset[str]]:
-    """Yield the sets of columns that blocking audits of all of a table prove to be unique."""
+    """Yield the sets of columns that blocking audits over the whole table prove to be unique."""
     for audit in model.audits:
         if audit.blocking:
             yield from proven_keys(audit.query)

@@ -21,7 +21,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
     """One row per key, the newest that was merged; or all rows of a key, by a strategy of dbt."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the rule for several rows of one key, and the merge clauses."""
+        """Add the key, the rule for several rows of one key, and the merge clauses to the hash."""
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))

@@ -65,7 +65,7 @@ class Changed:
 
     @classmethod
     def by(cls, plan: Plan) -> Changed:
-        """Return the changes of a plan."""
+        """Return the ranges whose rows a plan's restatement changes."""
         tables = {
             model.table.id: plan.restates[model.name]
             for model in plan.models
@@ -99,7 +99,7 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return the filled ranges computed from changed rows, without production's."""
+    """Return the filled ranges computed from changed rows, except in production's tables."""
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:

@@ -192,7 +192,7 @@ class ForwardOnly:
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
         """Return the definition and the table that a model reuses in place.
 
-        It is production's table, or an earlier one with the model's physical version.
+        The table is production's, or an earlier one with the model's physical version.
         """
         base, table = self._production(plain.name)
         pin = plain.model.physical_version

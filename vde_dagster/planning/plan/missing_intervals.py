@@ -173,7 +173,7 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the range after the filled ranges, up to the first gap in aligned ranges."""
+    """Return the first aligned range within limits if it starts where the filled ranges end."""
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)

@@ -139,7 +139,7 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return the parents' ranges before an instant that a reader does not find."""
+        """Return the parents' ranges before an instant that are missing for a reader."""
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:

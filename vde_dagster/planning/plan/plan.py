@@ -125,7 +125,7 @@ class PlannedModel:
         skips: The work known at planning time to be skipped.
         always: Why a run computes it even if its inputs are unchanged.
         in_place: A change of a table that production shows.
-        backlog: Input changes that a model filled by changes has not read, in this plan or not.
+        backlog: For a model filled by changes, the input changes that its next fill reads.
         moves: Metrics that read columns or rows affected by the change.
     """
 

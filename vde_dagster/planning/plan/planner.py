@@ -241,7 +241,7 @@ class _Planner:
             )
 
     def removed(self) -> Iterator[PlannedModel]:
-        """Name the models that the target no longer has."""
+        """Yield the models that the target no longer has, as removed."""
         for name, snapshot in self.old.items():
             if name not in self.snapshots:
                 breaks, why = self._breaks(name, None), (Reason(ReasonCode.REMOVED),)

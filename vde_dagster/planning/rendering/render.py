@@ -218,8 +218,8 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
     if tokens and _is_version(tokens):
         if only is None:
             raise UsageError(
-                f"the query reads {table.name} as of an earlier version, but it is a model",
-                hint="remove the version; `vde query ENV@VERSION` reads earlier rows",
+                f"the query reads the model {table.name} as of an earlier version",
+                hint="remove the version: `vde query ENV@VERSION` reads earlier rows of models",
             )
         behind = _end_of_version(tokens)
         tokens = _from(tokens, behind)

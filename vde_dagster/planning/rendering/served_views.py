@@ -29,7 +29,7 @@ _NO_CATALOG = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Doubled:
-    """A model whose table has a column under two names.
+    """A model that shows a column of its table under two names.
 
     Args:
         table: The table in the catalog that has each column once.
@@ -47,7 +47,7 @@ def serve_view(
     properties: Mapping[str, str] = MappingProxyType({}),
     doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model without a table, or with a table that has a column twice.
+    """Define the view of a model without a table, or of a model that shows a column twice.
 
     Args:
         types: (column, Spark SQL type) of the model.

@@ -79,7 +79,7 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write a value of the first type with the fields of the second, named as in the third."""
+    """Write a value with the fields that a definition reads, in its order and under its names."""
     from sqlglot import exp
 
     has, read, shown = kinds
@@ -241,7 +241,7 @@ class ViewWriter:
 WRITERS: Mapping[str, ViewWriter] = {
     "trino": ViewWriter(trino_select, trino_query, trino_select),
 }
-"""By the dialect's name in Iceberg's view metadata, in the order of representations."""
+"""Writers by the dialect's name in Iceberg's view metadata, in the order of representations."""
 _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 
 

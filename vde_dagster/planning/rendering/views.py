@@ -161,10 +161,10 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
 
 
 def _with_kept_types(binding: Binding) -> Binding:
-    """Make a view's columns independent of types that a deployment widens in the table.
+    """Cast a view's columns to their present types, so that a wider type in the table is harmless.
 
-    Spark refuses a view whose query returns a wider type than the view declares. Optimizers remove
-    a cast to the type that a column has.
+    Spark refuses a view whose query returns a wider type than the view declares. Until the table is
+    widened, the optimizer removes the cast.
     """
     in_place = binding.snapshot.model.kind.changes_in_place
     if binding.table is None or binding.pinned is not None or not in_place:

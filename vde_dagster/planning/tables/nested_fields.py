@@ -231,7 +231,7 @@ def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataT
 
 
 def _step_into(kind: exp.DataType) -> str | None:
-    """Return the step of a path into an array or a map; its type is the last of the parts."""
+    """Return a path's step into an array or a map, whose last type parameter is the inner type."""
     from sqlglot import exp
 
     step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(kind.this)

@@ -15,7 +15,7 @@ from vde_dagster.planning.tables.nested_fields import Fields
 from vde_dagster.project.model import Model
 
 PREVIEW_PREFIX = "vde_preview_"
-"""Begins the names of branches on which changes in place are previewed."""
+"""Prefix of the names of branches on which changes in place are previewed."""
 
 ParentGaps = Mapping[ModelName, IntervalSet]
 """Missing rows (UTC), by the model whose rows they are."""
@@ -65,7 +65,7 @@ class Part(NamedTuple):
     whole.
 
     It may be computed from parts of its parents' units. A definition with a shorter unit would take
-    its hours for complete units, so they do not count as filled for such a definition.
+    the part's hours for complete units, so they do not count as filled for such a definition.
     """
 
     interval: Interval

@@ -122,7 +122,7 @@ def _inflate(data: bytes) -> bytes:
     """Decompress a stored value; any login with the right to plan can write its row.
 
     Raises:
-        zlib.error: The bytes are damaged, have trailing data, or decompress to too many.
+        zlib.error: The bytes are damaged, have trailing data, or decompress to too many bytes.
     """
     stream = zlib.decompressobj()
     out = stream.decompress(data, _MOST_BYTES)

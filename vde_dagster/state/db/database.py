@@ -516,7 +516,7 @@ class Database:
             hint = "other processes change it all the time, or hold a lock: try again in a minute"
         elif state == _READ_ONLY or "readonly" in cause:
             what = "is read-only"
-            hint = "use a database that accepts writes (no standby), or a login with the right to"
+            hint = "use a database that accepts writes (no standby), or a login that may write"
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def search_path(self) -> str | None:

@@ -154,7 +154,7 @@ def from_micros(value: int) -> datetime:
 
 
 class Texts(TypeDecorator[dict[str, str]]):
-    """Texts by name, compressed; an empty mapping is NULL."""
+    """Column type of texts by name, compressed; an empty mapping is NULL."""
 
     impl = LargeBinary
     cache_ok = True
@@ -167,7 +167,7 @@ class Texts(TypeDecorator[dict[str, str]]):
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware datetime kept as microseconds since 1970."""
+    """Column type of an aware datetime, stored as microseconds since 1970."""
 
     impl = BigInteger
     cache_ok = True

@@ -168,7 +168,7 @@ def _with_forms(table: Table, row: Mapping[Any, Any], reading: bool) -> dict[str
 
 
 def _let_import(conn: Connection, to: str) -> None:
-    """Allow or end writing rows of the log unchanged, for the owner of the log; see `guards`."""
+    """Allow or forbid the log's owner to import its rows unchanged; see `guards`."""
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT set_config('vde.import', :to, true)"), {"to": to})
 

@@ -82,7 +82,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return the record of a column that has more fields added in place."""
+    """Return the record of a column with more fields added in place, of two records."""
     return other if len(other.fields) > len(column.fields) else column
 
 
@@ -251,7 +251,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Record that a preview no longer has ranges of its table's rows; ignores other tables."""
+        """Record that a preview no longer has ranges of its table's rows; skip other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return

@@ -19,7 +19,7 @@ STALLED_SECONDS = 30
 LONGEST_SECONDS = 60
 """Maximum seconds of a writing transaction of a login without the right to publish."""
 _LONGEST_LEASE = 900
-"""Seconds that a lease of such a login may last without being renewed."""
+"""Maximum seconds of a lease of such a login between renewals."""
 
 
 def put_guards_of_rights(

@@ -33,7 +33,7 @@ _INPUT = ("snapshot_id", "read_id", "digests", "columns", "schema_id", "file")
 
 
 def upgrade() -> None:
-    """Write each value again."""
+    """Write each value again in msgspec's form."""
     _rewrite("vde_snapshots", {"payload": _compressed(_snapshot, 6)})
     _rewrite("vde_plans", {"payload": _compressed(_plan, 3)})
     _rewrite("vde_tables", {"columns": _text(_stored_columns)})
