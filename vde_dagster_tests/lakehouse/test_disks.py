@@ -93,7 +93,7 @@ def test_a_state_without_space_is_said_as_that(lakehouse: Lakehouse, store: Stat
         for number in range(2, 2_000):
             publish(lakehouse, f"SELECT {number} AS a", number - 1)
 
-    with pytest.raises(StoreError, match=r"has no space left: .*free space where the"):
+    with pytest.raises(StoreError, match=r"has no space left: .*free space for the"):
         publish_on()
 
 

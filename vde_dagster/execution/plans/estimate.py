@@ -62,7 +62,7 @@ NOTHING = Spread(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """Estimated cost of computing a model; a figure is None if no fill provides it.
+    """Estimated cost of computing a model; figures that no fill provides are None.
 
     Args:
         seconds: Wall-clock seconds; models are computed in parallel.

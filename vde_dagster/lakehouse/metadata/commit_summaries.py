@@ -200,7 +200,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's existing commits from a head back; fills name the table's id."""
+    """Return a table's kept commits from a head back; marks fills of the table with the id."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 

@@ -344,8 +344,8 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
     for following, place in behind_header(model, "CACHE"):
         if following.is_word("TABLE", "LAZY"):
             yield Problem(
-                f"{model.name}: CACHE TABLE caches nothing here; each query that reads its table "
-                "computes it again",
+                f"{model.name}: CACHE TABLE caches nothing here; each query that reads the "
+                "cached table computes it again",
                 "write CREATE TEMPORARY VIEW, or turn a query read several times into a model",
                 place,
                 certain=False,

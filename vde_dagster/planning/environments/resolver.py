@@ -75,7 +75,7 @@ class Resolver:
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
-        """Return the relation that a model's name stands for.
+        """Return the relation that a model's name refers to.
 
         Raises:
             UsageError: The environment has no such model.
@@ -329,7 +329,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def covers(columns: Columns, wanted: Columns) -> bool:
-    """Return whether `columns` include all wanted columns; None stands for all columns of a table.
+    """Return whether `columns` include all wanted columns; None means all columns of a table.
 
     >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
     (True, True, False)
