@@ -41,8 +41,8 @@ class Analysis:
         output_types: Output name to SQL type, ``UNKNOWN`` if it could not be determined.
         findings: Mistakes, which do not affect the other fields; see `checks`.
         complete: Whether all output columns are known.
-        spelling: Output name to the name in the author's case.
-        other_texts: Output names, in lower case, whose values have another text in the dialect.
+        spelling: Output name to the name as the author wrote it.
+        other_texts: Output names, in lower case, whose values become another text in the dialect.
     """
 
     version: SemanticVersion

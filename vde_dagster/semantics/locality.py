@@ -56,8 +56,8 @@ def columns_of_key(
 def find_key(query: str, schema: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Return the output columns that make a query local in the largest number of tables.
 
-    If several columns divide the query's rows, all of them do so together, more finely; of these,
-    the columns of a unique key are enough.
+    A query that is local by several columns is also local by all of them together, in smaller
+    parts. If these columns contain a unique key, the columns of that key are enough.
 
     Args:
         query: Spark SQL.
@@ -108,7 +108,7 @@ Found = TypeVar("Found")
 def _bound(
     query: str, schema: Mapping[str, Mapping[str, str]], use: Callable[[Rel, Terms], Found]
 ) -> Found | None:
-    """Bind a query and use its relation; None if the query is not understood."""
+    """Bind a query and apply a function to its relation; None if it is not understood."""
     tree = parse(query)
     binder = Binder(schema, {})
     binder.notes_every_equality = True

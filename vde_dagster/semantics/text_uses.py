@@ -31,7 +31,7 @@ def are_only_texts(
 
     Args:
         schema: Spark SQL types by table and column.
-        stored: Spark SQL types of the columns of the table that stores the output, in lower case.
+        stored: Spark SQL types of the columns that store the output, by lower-case name.
         is_asked: Selects literals by their value.
         count: Number of such literals in the query's text.
     """

@@ -144,7 +144,7 @@ class _Search:
     def _inside(self, nodes: Iterable[Any], key: Stands) -> None:
         """Follow the key into windows and subqueries of expressions.
 
-        A subquery's result depends only on its rows for one row of the outer query.
+        For each outer row, a subquery's result depends only on its rows for that outer row.
         """
         seen: set[Any] = set()
         stack = list(nodes)

@@ -134,7 +134,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """Negate a condition, as far inwards as three-valued logic and the order of values allow.
+        """Negate a condition; NOT moves inwards as far as NULLs and the order of values allow.
 
         Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
         """
@@ -452,7 +452,7 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Assign pending windows the group that they are computed over."""
+    """Assign to each pending window the group that it is computed over."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 

@@ -61,7 +61,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *DIVISIONS)
 
 
 def _has_no_text(e: exp.Binary) -> bool:
-    """Return whether an operand of LIKE or RLIKE is of a type that has no text."""
+    """Return whether an operand of LIKE or RLIKE has a type that Spark cannot convert to text."""
     return any(has_no_text(infer(e.args[side])) for side in ("this", "expression"))
 
 

@@ -27,10 +27,10 @@ def bind_generator(
     """Read a generator call.
 
     Args:
-        names: The aliases of its columns as the author wrote them, or empty.
+        names: The aliases of the generator's columns as the author wrote them, or empty.
 
     Raises:
-        Unsupported: The number or the names of its columns are not known.
+        Unsupported: The number or the names of the generator's columns are not known.
     """
     note_arguments(binder, e)
     kind = generator_kind(e)

@@ -47,7 +47,7 @@ class Origin:
     Args:
         trusted: Functions and operators that are assumed to be equal on Spark.
         tool: The tool whose project has the query, as in `Model.tool`.
-        other_texts: Columns of tables whose values have another text in the dialect.
+        other_texts: Columns of tables whose values become another text in the dialect.
     """
 
     dialect: str = "spark"

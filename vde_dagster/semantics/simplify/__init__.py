@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
 """The rules in the order in which they run.
 
 `vde_dagster_tests/semantics/test_rule_order.py` exchanges neighbors and runs rules last; it lists
-the equal queries that another order would tell apart.
+the equal queries that would get different hashes in another order.
 """
 
 

@@ -1,4 +1,4 @@
-"""Filters, completed and pushed down; columns fixed to a literal; excluded NULLs."""
+"""Rules that complete and push down filters, and that use fixed columns and excluded NULLs."""
 
 from __future__ import annotations
 

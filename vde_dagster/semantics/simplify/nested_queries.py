@@ -1,6 +1,6 @@
-"""Nested queries that have no effect: DISTINCT over a key, or where repeated rows do not count (as
-below EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations of set
-operations.
+"""Rules for nested queries without effect: DISTINCT over a key, DISTINCT where repeated rows do not
+count (below EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations
+in set operations.
 
 Grouping turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives
 the same result with or without the grouping; converting it to text or dividing by it does not.
