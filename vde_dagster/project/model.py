@@ -191,7 +191,7 @@ class Model:
         allow_partials: Whether an unfinished unit is filled up to now.
         until_now: Whether a fill of an unfinished unit reaches the plan's time, not the last tick.
         relative_start: `start` relative to each plan's time (`1 week ago`), or None.
-        relative_end: `end` likewise.
+        relative_end: `end` relative to each plan's time, or None.
         signals: An interval is filled only if all of them allow it.
         reads_itself: Whether the query or code reads rows of the model's earlier fills.
         table: Catalog, schema and name of an external model's table in another catalog than the

@@ -208,7 +208,7 @@ class RestSettings:
     Args:
         uri: Base address of the catalog, without the `/v1` of its routes; empty for none.
         warehouse: The catalog's name for the warehouse, if it has several warehouses.
-        token: Bearer token; `${NAME}` is read from the environment when used, as in the next two.
+        token: Bearer token; `${NAME}` is read when used, also in `credential` and `properties`.
         credential: `id:secret` for requesting a token.
         oauth2_uri: Server that issues tokens, if it is another server.
         mirror: Whether the catalog also gets the environments' views.

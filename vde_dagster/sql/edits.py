@@ -92,7 +92,7 @@ def _around(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_neighbour(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Extend a range by a neighboring operator or comma; AND before OR, as AND binds tighter."""
+    """Extend a range by a neighboring operator or comma; AND is preferred, as it binds tighter."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.
@@ -134,7 +134,7 @@ A piece that a macro wrote has one origin for all of its characters, stored inve
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text without macros, and where its pieces came from; the first begins at 0."""
+    """Text with macros expanded, and the origins of its pieces; the first piece begins at 0."""
 
     text: str
     runs: Runs = ((0, ~0),)

@@ -132,7 +132,7 @@ def parse_plain(
 ) -> exp.Expr:
     """Parse one statement or expression into SQLGlot's own classes.
 
-    Trees for user macros and lint rules, which expect SQLGlot's classes. For Spark, a doubled quote
+    User macros and lint rules expect trees with SQLGlot's classes. For Spark, a doubled quote
     within a string is one quote and operators are grouped as Spark groups them; SQLGlot's parser
     alone would read `'C''1'` as `'C1'`.
 

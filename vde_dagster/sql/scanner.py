@@ -320,7 +320,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
     """Refuse a text that is nested too deeply.
 
     Raises:
-        ProjectError: The text is nested too deeply; points at the first bracket that is too deep.
+        ProjectError: The text is nested too deeply; the error points at the first such bracket.
     """
     found = too_deep(source, backslash=backslash)
     if found is not None:
@@ -356,7 +356,7 @@ def deepest(
     """Return the offset and the level of the most deeply nested place of a text.
 
     Args:
-        stop_at: Look no further once this level is reached.
+        stop_at: The level at which the search stops.
     """
     found, most = 0, 0
     levels: list[str] = []

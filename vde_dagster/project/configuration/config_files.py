@@ -24,7 +24,7 @@ class MergedConfig:
         table: Keys and values of `[tool.vde]`.
         places: Places of the values from the configuration, by dotted name.
         warnings: Warnings on the configuration.
-        seen: Files and environment variables that its content depends on.
+        seen: Files and environment variables that the settings depend on.
     """
 
     path: Path

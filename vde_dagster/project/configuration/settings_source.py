@@ -228,7 +228,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     )
 
     class EnvironmentVariables(EnvSettingsSource):
-        """Environment variables, with JSON for tables and lists inside of a dataclass."""
+        """Source of environment variables that reads tables and lists of a dataclass as JSON."""
 
         def next_field(
             self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None

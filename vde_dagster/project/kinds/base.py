@@ -133,7 +133,7 @@ class Kind:
     Attributes:
         aliases: Older names, which headers may also use.
         summary: How its tables are filled, for the documentation.
-        properties: Properties in its brackets.
+        properties: Properties that are written in brackets after its name.
         ignored: Properties that are accepted without effect.
         needs: Required properties of its models.
         has_query: Whether its models are queries or code.
@@ -206,7 +206,7 @@ class Kind:
 
     @classmethod
     def from_model(cls: type[K], model: HasKind) -> K:
-        """Return the kind of a model of this kind, typed as this class."""
+        """Return a model's kind as an instance of this class."""
         assert isinstance(model.kind, cls)
         return model.kind
 

@@ -39,7 +39,7 @@ class Custom(Kind):
     Args:
         materialization: The function's name.
         materialization_properties: The model's arguments for it.
-        entrypoint: Like the next two fields, as in `PythonSource`; empty until the files are read.
+        entrypoint: As in `PythonSource`, like `code` and `outside`; empty until files are read.
     """
 
     materialization: str

@@ -88,7 +88,7 @@ _NAMES = {"type": "string"}
 
 
 class ScdType2(Kind):
-    """Common base of both kinds.
+    """Common base of `SCD_TYPE_2_BY_TIME` and `SCD_TYPE_2_BY_COLUMN`.
 
     Attributes:
         unique_key: Columns and expressions that identify the versions of a row; NULLs are equal.
@@ -199,7 +199,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """One version per value of a column with the update time.
+    """One version per value of the column with a row's update time.
 
     Args:
         updated_at_as_valid_from: Whether versions of the first load begin at the row's update

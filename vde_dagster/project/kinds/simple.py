@@ -15,7 +15,7 @@ class Full(Kind):
     """Rebuilt as a whole, once per cron tick.
 
     Args:
-        refresh: `changes` computes only the rows of keys that changed, where the query shows them.
+        refresh: `changes` computes only the rows of changed keys, if the query shows these keys.
     """
 
     refresh: str = Kind.later("whole")

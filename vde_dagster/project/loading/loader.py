@@ -360,7 +360,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 
 def require_files(root: Path) -> None:
-    """Check that a folder has files that define something, even with errors."""
+    """Check that a folder has files that define something, even if they have errors."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models_error(load.settings)

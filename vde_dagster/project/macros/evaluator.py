@@ -97,7 +97,7 @@ class MacroEvaluator:
 
     @property
     def this_env(self) -> str:
-        """Name of the environment; as the next two, only in `before_all` and `after_all`."""
+        """Name of the environment; available only in `before_all` and `after_all`."""
         return str(self._environment_value("this_env"))
 
     @property

@@ -245,7 +245,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert the offset of every line that is printed unchanged before its first word."""
+    """Insert offsets before the first words of lines that are printed unchanged."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
@@ -267,7 +267,7 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template uses a time variable other than by printing it."""
+    """A template uses a time variable for something else than printing it."""
 
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (

@@ -37,7 +37,7 @@ TIME_VARIABLES = frozenset(
 
 NUMBERS = ("epoch", "millis", "hour")
 AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
-"""Endings of numbers, with endings of texts that format a day or an instant like SQLMesh."""
+"""Endings of days and instants, with the endings of texts that SQLMesh formats them as."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

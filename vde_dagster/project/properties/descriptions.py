@@ -39,7 +39,7 @@ def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Descri
     """Return the descriptions in a parsed file, in its order.
 
     Raises:
-        ProjectError: The file has another form; points at its line.
+        ProjectError: The file has an invalid form; points at its line.
     """
     form = "write\n  schema.model:\n    description: text\n    columns:\n      column: text"
     if document.value is None:

@@ -166,7 +166,7 @@ def read_model_properties(
     """Read a `MODEL` header.
 
     Args:
-        defaults: Default values of its properties.
+        defaults: Default values of the header's properties.
     """
     _check_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}

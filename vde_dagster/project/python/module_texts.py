@@ -24,7 +24,7 @@ class Module:
 
     Args:
         package: Dotted name of its package; for a package, its own name.
-        statements: Top-level statements; an import of several names becomes one statement each.
+        statements: Top-level statements; an import of several names becomes one statement per name.
         bindings: Indexes of the statements that bind a name.
     """
 
@@ -111,7 +111,7 @@ class Modules:
         return self._found[key]
 
     def packages(self, dotted: str, where: Module) -> Iterator[Module]:
-        """Yield every module that importing a dotted name executes: its packages, and itself."""
+        """Yield every module that importing a dotted name executes: packages, and the module."""
         parts = dotted.split(".")
         for count in range(1, len(parts) + 1):
             found = self.find(".".join(parts[:count]), where)

@@ -48,8 +48,8 @@ class Rendered:
 
     Args:
         sql: Spark SQL without comments and formatting, with its time variables.
-        origins: Places of its pieces.
-        reads: Tables it reads, with the place of the first mention.
+        origins: Places of the query's pieces.
+        reads: Tables that the query reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
         tree: Tree of `sql`, except comments and positions.
     """

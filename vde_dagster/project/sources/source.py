@@ -97,7 +97,7 @@ class Surrounds(Protocol):
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before and after everything else, next to the settings'."""
+        """Return Spark SQL to run before and after everything else, in addition to the settings'."""
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
@@ -186,7 +186,7 @@ class Folder:
                 function that the setting `dialect_trust` would allow, if any.
 
         Raises:
-            ProjectError: The text is not a query, or cannot be read or translated; has the place.
+            ProjectError: The text is not a query, or cannot be read or translated.
         """
         from vde_dagster.project.reading.rendering import render
 

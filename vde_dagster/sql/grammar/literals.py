@@ -41,7 +41,7 @@ _MOST = {
     "month": 2**31,
     **{unit: 2**63 // 10**6 // seconds for unit, seconds in _SECONDS.items()},
 }
-"""Least number of each unit that is too large for Spark."""
+"""The smallest number of each unit that is too large for Spark."""
 UNITS = frozenset(
     f"{unit}{plural}"
     for unit in (

@@ -168,7 +168,7 @@ _ROUNDING_CASTS = frozenset(
 CUTTING_CASTS = frozenset({"tsql", "fabric", "clickhouse", "hive", "sqlite"})
 """Dialects in which a CAST to an integer cuts off, as Spark's does."""
 _TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
-"""Dialects in which such a CAST rounds halves of floats to the even neighbor."""
+"""Dialects in which a CAST to an integer rounds halves of floats to the even neighbor."""
 _FLOATS = frozenset({"duckdb", "bigquery"})
 """Dialects in which divisions and averages are floats, not decimals."""
 _FLOAT, _DECIMAL = "float", "decimal"

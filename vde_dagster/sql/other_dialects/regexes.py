@@ -55,7 +55,7 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
     Args:
         written: The pattern.
         dialect: Dialect of its query.
-        matched: Whether the text of the match counts, as in a replacement: PostgreSQL takes the
+        matched: Whether the text of the match matters, as in a replacement: PostgreSQL takes the
             longest alternative, Java the first.
 
     Raises:

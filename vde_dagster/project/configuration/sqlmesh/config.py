@@ -244,7 +244,7 @@ PARTS: dict[str, type[Shape]] = {
     "linter": LinterConfig,
     "format": FormatConfig,
 }
-"""Keys of the root whose values have keys."""
+"""Keys of the root whose values are parts with keys."""
 
 
 def unused(part: type[Shape]) -> set[str]:
