@@ -37,7 +37,7 @@ TIME_VARIABLES = frozenset(
 
 NUMBERS = ("epoch", "millis", "hour")
 AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
-"""Endings of days and instants, with the endings of texts that SQLMesh formats them as."""
+"""Endings of days and instants, with the endings of their texts, as SQLMesh formats them."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
