@@ -379,7 +379,7 @@ class SparkEngine:
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
-        """Stop everything that runs for a plan, and refuse more until `begin` is called.
+        """Stop everything that runs for a plan, and refuse new work until `begin` is called.
 
         Returns:
             Whether all work of the plan ended within the time.

@@ -20,7 +20,7 @@ _KEPT = 3
 
 
 def archive_path(known: KnownStart) -> Path:
-    """Return the path of a command's archive: a hash of its jars, and of its options but memory."""
+    """Return the path of a command's archive: a hash of its jars and of options without memory."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),

@@ -97,7 +97,7 @@ class KnownStart:
         """Start the JVM and wait for its gateway; return None if the JVM ends.
 
         Args:
-            log: File for its output.
+            log: File for the JVM's output.
             options: Additional options of the JVM.
         """
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))

@@ -149,7 +149,7 @@ class _TableLayout:
 
     @property
     def is_plain(self) -> bool:
-        """Whether only columns and properties must be set, in format version 2."""
+        """Whether the table needs only columns and properties, in format version 2."""
         variants = any("variant" in type_.lower() for _, type_, _ in self.columns)
         version = self.properties.get("format-version")
         return not (self.partitions or self.order or variants) and version == "2"

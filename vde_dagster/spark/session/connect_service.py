@@ -33,7 +33,7 @@ class Service:
         return since / 1e9
 
     def users_idle_seconds(self) -> float:
-        """Return the time since the last statement, warm-up excepted; 0 while one runs."""
+        """Return the time since a user's last statement; 0 while one runs."""
         now, running = time.time(), self._object.listActiveExecutions()
         executions = [] if running.isLeft() else _listed(running.toOption().get())
         if any(one.userId() != EXERCISE_USER for one in executions):

@@ -1,4 +1,4 @@
-"""Starting a JVM with Spark: by a known command, or by PySpark's scripts."""
+"""Starting a JVM with Spark: by a stored command, or by PySpark's scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
 
     Args:
         config: Spark's configuration; secrets are passed after the start, not on the command line.
-        log_file: File for its output; a temporary file if None.
+        log_file: File for the JVM's output; a temporary file if None.
 
     Returns:
         The stored command that was used; None if Spark's scripts started the JVM.
@@ -52,7 +52,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
 
 
 def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | None]:
-    """Start a JVM by its known command, otherwise by Spark's scripts; return PySpark's gateway."""
+    """Start a JVM by its stored command, otherwise by Spark's scripts; return PySpark's gateway."""
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)

@@ -49,10 +49,10 @@ class WarmSettings:
     """Settings of a warm engine, which keeps running in the background.
 
     Args:
-        folder: The folder of its record.
+        folder: The folder of the engine's record.
         by_itself: Whether the engine starts when Spark is needed, or only by `vde engine start`.
-        idle_seconds: How long it keeps running after its last statement.
-        warm_up: Whether it warms up while idle, see `warm_up.py`.
+        idle_seconds: Seconds that the engine keeps running after its last statement.
+        warm_up: Whether the engine warms up while idle, see `warm_up.py`.
     """
 
     folder: Path
