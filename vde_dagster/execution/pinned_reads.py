@@ -41,7 +41,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Return the query for a name; None if it is not a model of the version."""
+        """Return the query for a name; None if the name is not a model of the version."""
         if name not in self.version.entries:
             return None
         self._load({name})

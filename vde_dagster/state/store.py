@@ -228,7 +228,7 @@ class ProjectStore:
         return ProjectIdentity(row.project_id, row.name, row.named)
 
     def is_new(self) -> bool:
-        """Return whether nothing was ever created or published here."""
+        """Return whether nothing was ever created or published in this state."""
         with self.database.reading() as conn:
             return not any(
                 conn.execute(select(table).limit(1)).first()

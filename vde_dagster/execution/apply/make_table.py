@@ -181,7 +181,7 @@ def _named_apart(
 ) -> tuple[PhysicalColumn, ...]:
     """Return missing columns of a table, with unused physical names.
 
-    A process that died before it updated the state may have left columns.
+    A process that died before it updated the state may have left columns with planned names.
     """
     names = {*taken}
     added = []

@@ -121,7 +121,7 @@ class _GoneError(Exception):
 def _kept_versions(
     handles: Handles, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
-    """Yield the kept versions of a range with the version before it."""
+    """Yield the kept versions of a range, beginning with the version before the range."""
     versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:

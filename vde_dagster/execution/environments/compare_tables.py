@@ -203,7 +203,7 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
-    """Differences between the columns of a source and a target, with types (both if changed)."""
+    """Differences between the columns of a source and a target, with their types."""
 
     added: Types
     removed: Types
@@ -265,7 +265,7 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build the query for numbers of rows: common, different, only in one; then by column."""
+        """Build the query that counts rows: common, different, in one table; then by column."""
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"

@@ -187,7 +187,7 @@ class _Looking:
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables that move, with those parts whose inputs still exist."""
+        """Return the tables that move, with the parts whose inputs still exist."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)
@@ -241,7 +241,7 @@ class _Lines:
 
     @property
     def ranges(self) -> IntervalSet:
-        """Ranges with other rows for readers (UTC)."""
+        """Ranges (UTC) that will have other rows for readers."""
         return self.left | self.found
 
     @classmethod

@@ -253,7 +253,7 @@ def _part(
     moved: set[TableRef],
     returning: Collection[ModelName],
 ) -> Environment:
-    """Return an old version without models that are unchanged and not needed here.
+    """Return an old version without models that are unchanged and not needed for the rollback.
 
     Needed are models that differ; models without a table, whose queries may read such models;
     models whose views other programs changed, or whose tables move back; and the parents whose

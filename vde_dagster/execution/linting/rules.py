@@ -155,7 +155,7 @@ class ModelView(Model):
 
     @cached_property
     def query(self) -> exp.Expr | None:
-        """Its query as SQLGlot's tree."""
+        """The model's query as SQLGlot's tree."""
         from vde_dagster.sql.reading import parse_plain
 
         query = self.snapshot.model.query
@@ -163,7 +163,7 @@ class ModelView(Model):
 
     @cached_property
     def tree(self) -> exp.Expr | None:
-        """Its query as SQLGlot's tree with the original functions."""
+        """The model's query as SQLGlot's tree with the original functions."""
         from vde_dagster.sql.reading import read_query
 
         query = self.snapshot.model.query
@@ -187,7 +187,7 @@ class ModelView(Model):
 
     @cached_property
     def columns_to_types(self) -> dict[str, exp.DataType]:
-        """The types of its columns."""
+        """The types of the model's columns."""
         from sqlglot import exp
 
         return {

@@ -80,7 +80,7 @@ class ModelEstimate:
     bytes_read: Spread | None = None
 
     def price(self, prices: CostSettings) -> Spread:
-        """Return its price."""
+        """Return the price of the computation."""
 
         def at(end: Literal["low", "expected", "high"]) -> float:
             parts = (self.seconds, self.task_seconds, self.bytes, self.bytes_read)

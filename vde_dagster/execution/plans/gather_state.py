@@ -102,7 +102,7 @@ def _part(
 def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add the tables of physical versions outside of production, if models name them."""
+    """Add tables outside of production whose physical versions are named by models."""
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}

@@ -130,7 +130,7 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
 
 
 def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Skip files that would define another model; each file has two attempts."""
+    """Skip files that would define another model after formatting; each file has two attempts."""
     before = handles.snapshots()
     while done.texts:
         wrong = _changed_files(handles, before, done.texts)
@@ -182,7 +182,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files with only audits; all files if there are none, as the cause is unknown."""
+    """Return the files that define only audits; without any, all files, as the cause is unknown."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

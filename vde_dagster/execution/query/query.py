@@ -309,7 +309,7 @@ class Queries:
 def _rendered(
     sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
-    """Return a query as Spark receives it; a text that SQLGlot cannot parse is invalid."""
+    """Return a query as Spark receives it; refuse a text that SQLGlot cannot parse."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.execution.query.query_rules import refuse_substitution

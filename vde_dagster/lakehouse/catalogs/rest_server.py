@@ -118,7 +118,7 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load location and metadata of one of `tables` or `views`, or None if it does not exist.
+        """Load the location and metadata of an object in `tables` or `views`, or None without it.
 
         Unless `whole`, only the snapshots of a table's branches are loaded.
         """
@@ -131,7 +131,7 @@ class RestServer:
     def commit(
         self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
-        """Change one of `tables` or `views`, and return its location and metadata.
+        """Change an object in `tables` or `views`, and return its location and metadata.
 
         Raises:
             RestConflict: A requirement is not met, or the object does not exist.

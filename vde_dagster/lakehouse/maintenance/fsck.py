@@ -77,7 +77,7 @@ _RESTORE = "restore the file from a backup, or from the storage's earlier versio
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem."""
+    """A problem that `vde fsck` found."""
 
     problem: Problem
     subject: str

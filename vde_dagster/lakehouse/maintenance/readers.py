@@ -69,7 +69,7 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
 
 def _continues(snapshot: Snapshot) -> bool:
-    """Return whether a fill of a model begins where the fill before ended."""
+    """Return whether a fill of a model begins where the previous fill ended."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
     return by_commits or meaning.refreshes(snapshot.model)

@@ -181,7 +181,7 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Return a nested type followed, in its structs, by the fields that only another type has."""
+    """Add, to the structs of a nested type, the fields that only another type has."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":

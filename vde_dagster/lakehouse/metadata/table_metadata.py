@@ -28,7 +28,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return columns' Spark SQL types in a schema, or in the current schema if it is gone."""
+    """Return columns' Spark SQL types in a schema, or in the current schema if that is gone."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}

@@ -183,7 +183,7 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return metadata with only a pinned snapshot and a model's columns; None if it is gone.
+    """Return metadata with only a model's columns and a pinned snapshot; None if that is gone.
 
     The snapshot names the shown schema, because some readers use it as the table's.
     """

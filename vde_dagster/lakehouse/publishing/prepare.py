@@ -181,7 +181,7 @@ def _gone(ref: TableRef) -> ConflictError:
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
-    """Return the pointer of a view, or of the table as the last publication left it; else None."""
+    """Return a view's or table's pointer if it is as the last publication left it, else None."""
     if pointer is None or known is None:
         return None
     ours = pointer.kind == VIEW or pointer.location == known.metadata_location

@@ -60,7 +60,7 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Make the metadata of a table that shows another table, from the latter's metadata."""
+    """Make the metadata of a table that shows another table, from that table's metadata."""
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,
@@ -76,7 +76,7 @@ def metadata_in_place_of_view(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Check that the tables behind shown tables have not moved since they were read."""
+    """Check that tables shown by other tables have not moved since they were read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -85,7 +85,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the tables that show other tables, by the location of the table behind."""
+    """Return the tables that show other tables, by the location of the shown table."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)

@@ -111,7 +111,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column, or a field within one.
+    """A column, or a field within a column.
 
     Args:
         path: The names of the table's column and of the nested fields.

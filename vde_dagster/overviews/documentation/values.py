@@ -84,7 +84,7 @@ class DocumentedModel:
 
     Args:
         snapshot: Id of the snapshot.
-        version: Short hash of the content of its table or view.
+        version: Short hash of the content of the model's table or view.
         kind: Name of the kind; `kind_text` also has its properties.
         unit: Interval unit; None if the model is not filled by intervals.
         path: Its file, relative to the project's root.
@@ -214,7 +214,7 @@ class ShownModel:
     """One model in one environment.
 
     Args:
-        version: Short hash of the content of its table or view.
+        version: Short hash of the content of the model's table or view.
         view: Name of the view in the catalog, `namespace.name`; None if it is not published.
         table: Id of the table that serves it; None for views and external tables.
         whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.

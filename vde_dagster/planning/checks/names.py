@@ -265,7 +265,7 @@ def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelNam
 
 
 def _differ_by_one_letter(one: str, other: str) -> bool:
-    """Return whether one letter is wrong, missing or extra, or two are swapped."""
+    """Return whether two texts differ by one letter, or by two swapped letters."""
     shorter, longer = sorted((one, other), key=len)
     if one == other or len(longer) - len(shorter) > 1 or len(shorter) < 2:
         return False

@@ -50,7 +50,7 @@ def _statements(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
-    """Yield queries of the expressions of a kind's properties over the model's rows."""
+    """Yield a query over the model's rows for each property of a kind with expressions."""
     if isinstance(kind, ScdType2):
         parts = [one for one in kind.unique_key if part_column(one) is None]
         if parts:

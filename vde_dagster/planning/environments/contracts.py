@@ -117,7 +117,7 @@ class Shown(NamedTuple):
 def contract_breaks(
     old: Shown, new: Shown | None, view_types: ViewTypes, among: Collection[Snapshot]
 ) -> tuple[ContractBreak, ...]:
-    """Compare a model's published columns with those after a plan.
+    """Compare a model's published columns with its columns after a plan.
 
     Unknown parts are not compared: a type that only Spark can determine, or the columns of a star
     in a view that the analysis does not understand.

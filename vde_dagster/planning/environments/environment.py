@@ -140,7 +140,7 @@ class Environment:
 
     @property
     def views(self) -> ViewNames:
-        """The names of its views."""
+        """The names of the environment's views."""
         return ViewNames(self.name, self.suffix, self.mode)
 
     @property
@@ -151,12 +151,12 @@ class Environment:
 
     @property
     def pinned_states(self) -> dict[str, HeldState]:
-        """The states that its entries pin tables to, by table id."""
+        """The pinned states in the environment's entries, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Check that all models of one table show it at the same state.
+        """Check that all models of a table show the table at the same state.
 
         Raises:
             ConflictError: Two models show different states, or production pins a table.

@@ -103,7 +103,7 @@ class Cadence:
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
-        """Return the cadence of a model; no other code reads these properties of models."""
+        """Return a model's cadence; only this code reads the properties that determine it."""
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
         return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 

@@ -24,6 +24,6 @@ class SeedMeaning(WholeMeaning):
         return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the file's path and settings of reading, which its hashes lack."""
+        """Return the file's path and the settings for reading it, which the hashes leave out."""
         kind = Seed.from_model(model)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]

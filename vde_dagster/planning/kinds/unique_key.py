@@ -35,7 +35,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns of the key: rows that share them all share the key.
+        """Return the columns that determine the key: they are unique, because the key is.
 
         Empty for a strategy of dbt, for a filter that lets an existing key be inserted again, and
         for a clause that sets a column of the key.

@@ -1,9 +1,9 @@
 """Intervals that a restatement affects, in dependent tables and in other environments.
 
-Tables are shared by content: a table that production restates may be read by tables that a
-development environment computed, by versions that can be rolled back to, and by plans that are not
-applied yet. Rows computed from its old rows are outdated there, too; so are the old rows themselves
-on its branches, where changes in place are previewed.
+Tables are shared by content. A table that production restates may have other readers: tables of
+development environments, versions kept for a rollback, and plans that are not applied yet. Rows
+computed from the table's old rows are outdated there, too; so are the old rows themselves on its
+branches, where changes in place are previewed.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def reached(
 
 
 class _Found:
-    """Outdated ranges by table, with the models and environments that show it."""
+    """Outdated ranges by table, with the models and environments that show the table."""
 
     def __init__(self, made: Made, changed: Changed) -> None:
         self.made, self.changed = made, changed

@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return the change of a model and its category; None for a side without it."""
+    """Return a model's change and its category; None for the side that lacks the model."""
     if new is None:
         return Change.REMOVED, None
     if old is None:
@@ -77,7 +77,7 @@ Pair = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why models of a plan changed: the cause first, then its path to each."""
+    """Reasons why models changed: the cause first, then its path to the model."""
 
     changed: Mapping[ModelName, Pair]
     _own: dict[ModelName, list[Reason]] = field(default_factory=dict)
@@ -155,7 +155,7 @@ def _column_changes(new: Snapshot, old: Snapshot) -> list[Reason]:
 def renamed_columns(
     new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the old names of renamed columns by the new ones, from (name, version)."""
+    """Return the old names of renamed columns by their new names, from (name, version) pairs."""
     after, before = dict(new), dict(old)
     gone: dict[str, list[str]] = {}
     for name, version in before.items():

@@ -94,7 +94,7 @@ class PlanKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Jobs of a long backfill, divided by its parents' sizes at planning time.
+    """Jobs of a model's long backfill, divided by the parents' sizes at planning time.
 
     Args:
         bytes: Bytes of its parents' files that each job reads, on average.
@@ -396,7 +396,7 @@ class Plan:
 
     @property
     def complete_statements(self) -> EnvironmentStatements:
-        """Statements before and after all else, rendered for Spark."""
+        """Statements that run before and after all other work, rendered for Spark."""
         return self.statements.at(self.created_at, self.start, self.end)
 
     def snapshot_of(self, model: PlannedModel) -> Snapshot:

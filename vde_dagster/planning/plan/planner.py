@@ -284,7 +284,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model, or the reason why it never may."""
+        """Return whether a run may skip a model, or the reason why no run may skip it."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
@@ -293,7 +293,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model gets a new table, and its sources lack rows of the old one."""
+        """Return whether a model without restatement gets a new table, without the old rows."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -342,7 +342,7 @@ class _Planner:
         return known is not None and known.layout_hash != snapshot.layout_hash
 
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
-        """Return the work for a model, after its parents; models without a table have none."""
+        """Return the work for a model whose parents are planned; none without a table."""
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)

@@ -139,7 +139,7 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Give tables without an alias a name, by id; equal names in one FROM are made distinct."""
+    """Return names for tables without an alias, by `id`; equal names in one FROM get the schema."""
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:
         select = table.find_ancestor(exp.Select)

@@ -191,7 +191,7 @@ def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
 
 
 def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
-    """Return whether a query reads a table whose types may widen, itself or by other queries."""
+    """Return whether a query reads a table whose types may widen, directly or by other queries."""
     bindings = (resolver.resolve(p) for p in snapshot.model.depends_on if p in resolver.entries)
     return any(
         one.snapshot.model.kind.changes_in_place

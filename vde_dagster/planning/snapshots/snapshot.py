@@ -83,7 +83,7 @@ class Forward:
 
     @property
     def field_versions(self) -> tuple[str, ...]:
-        """The versions of fields that it shows and that were added in place."""
+        """The versions of the shown fields that were added in place."""
         listed = (field.version for _, fields in self.fields for field in fields)
         return tuple(version for version in listed if version)
 
@@ -131,7 +131,7 @@ class Snapshot:
 
     @property
     def meaning(self) -> str:
-        """Hash of its name, versions, column names and order, and metadata (hex).
+        """Hash of name, versions, column names and order, and metadata (hex).
 
         Definitions that differ in formatting, comments, or code that a model does not reach have
         one meaning.
@@ -157,7 +157,7 @@ class Snapshot:
 
     @property
     def cadence(self) -> Cadence:
-        """Its cadence: when data falls due, and the unit of its intervals."""
+        """The model's cadence: when data falls due, and the unit of intervals."""
         return Cadence.of(self.model)
 
     @property
@@ -177,9 +177,7 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether an interval needs all earlier ones, because of its kind or because it reads
-        itself.
-        """
+        """Whether an interval needs all earlier ones, by the kind or as the model reads itself."""
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property
@@ -191,7 +189,7 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The query's columns, with their versions without an inherited table."""
+        """The query's columns, with the versions that they have without an inherited table."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)
@@ -213,7 +211,7 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """Short hash of the content of its table or view."""
+        """Short hash of the content of the model's table or view."""
         return table_version(self.fill_version, (column.version for column in self.columns))
 
 

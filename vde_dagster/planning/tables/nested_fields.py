@@ -34,12 +34,12 @@ class Field(NamedTuple):
 
     @property
     def lower_path(self) -> Path:
-        """Its path in lower case, as names are compared."""
+        """The field's path in lower case, because names are compared without case."""
         return _key(self.path)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Its path and version, for a hash."""
+        """The field's path and version, for a hash."""
         return *self.path, self.version
 
 

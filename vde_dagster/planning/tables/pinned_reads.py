@@ -152,7 +152,7 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a reader continues with; `line` has the kept ones, newest first.
+    """Return the commits that a reader continues with; `line` has the kept commits, newest first.
 
     It starts after the last read if every later commit only added rows. Otherwise, because rows
     were changed or removed or the last read commit has expired, it covers all rows, which replace

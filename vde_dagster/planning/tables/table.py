@@ -32,7 +32,7 @@ class TableRef:
         return f"{self.namespace}.{self.name}"
 
     def quoted(self, catalog: str) -> str:
-        """Quote its full name for Spark SQL."""
+        """Quote the full name for Spark SQL."""
         return quote(catalog, self.namespace, self.name)
 
 
@@ -119,7 +119,7 @@ class PhysicalTable:
 
     @property
     def branch(self) -> str | None:
-        """The Iceberg branch that holds its rows; None for `main`."""
+        """The Iceberg branch that holds the table's rows; None for `main`."""
         return self.preview.branch if self.preview is not None else None
 
     @property
@@ -177,7 +177,7 @@ class ExternalTable:
     catalog: str | None = None
 
     def quoted(self, own_catalog: str) -> str:
-        """Quote its full name for Spark SQL."""
+        """Quote the full name for Spark SQL."""
         return quote(self.catalog or own_catalog, self.namespace, self.name)
 
 

@@ -112,7 +112,7 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
 
 
 class _LiteralInt(Dumper):
-    """Writes integers with parentheses, because in -32768::SMALLINT the cast precedes the sign."""
+    """Writes negative integers in parentheses: in -32768::SMALLINT the cast precedes the sign."""
 
     def dump(self, obj: int) -> bytes:
         """Return an integer's digits."""
@@ -124,7 +124,7 @@ class _LiteralInt(Dumper):
 
 
 class _LiteralFloat(Dumper):
-    """Writes floats as texts with their type, because -0.0 alone is a number without a sign."""
+    """Writes floats as texts with their type, because a plain -0.0 loses its sign."""
 
     oid = psycopg.adapters.types["float8"].oid
 

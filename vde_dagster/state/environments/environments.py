@@ -255,7 +255,7 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Set an environment's time after its last version's, because versions are found by time."""
+    """Make an environment's time later than its last version's: versions are found by time."""
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()

@@ -131,7 +131,7 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Return its row in the log or among pending fills, as recorded at an instant (UTC)."""
+        """Return the fill's row in the log or among pending fills, recorded at an instant (UTC)."""
         return row_from_value(
             self,
             table,

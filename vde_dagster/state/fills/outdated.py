@@ -157,7 +157,7 @@ class World:
     rows: list[EntryRow]
 
     def has(self, changed: Changed) -> bool:
-        """Return whether any of its tables is restated."""
+        """Return whether any table of these models is restated."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:

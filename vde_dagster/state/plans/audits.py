@@ -44,7 +44,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """An audit run of an environment; its id takes the place of a plan's."""
+    """An audit run of an environment; its id takes the place of a plan's id."""
 
     id: str
     environment: str

@@ -114,7 +114,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Rewrite those given snapshots whose rows are unreadable or invalid, and return them."""
+        """Rewrite the given snapshots whose rows are unreadable or invalid, and return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -134,7 +134,7 @@ class SnapshotStore:
     def _with_model(
         self, snapshot_id: str, error: StoreError, connection: Connection | None
     ) -> StoreError:
-        """Return an error about a stored value, extended by its model and environments."""
+        """Return an error about a stored definition, with its model and environments added."""
         table, entry = schema.snapshots.c, schema.entries.c
         names = select(table.model_namespace, table.model_name)
         shown = select(entry.environment).where(
@@ -202,7 +202,7 @@ def _names(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> tuple[list[s
 
 
 def _is_damaged(key: str, data: bytes) -> bool:
-    """Return whether a row's bytes are damaged or another definition's; False for newer formats."""
+    """Return whether a row's bytes are damaged or have another id; False for newer formats."""
     if matches_id(key, data):
         return False
     try:

@@ -12,7 +12,7 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Make its table, which the database protects from changes."""
+    """Create the table, which the database protects from changes."""
     op.create_table(
         "vde_log",
         sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),

@@ -10,6 +10,6 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    """Add their columns; the upgrade renews roles, which write through views from here on."""
+    """Add the columns; the upgrade renews roles, which write through views from here on."""
     for table in ("vde_leases", "vde_view_types"):
         op.add_column(table, sa.Column("db_user", sa.String(255)))
