@@ -81,7 +81,7 @@ class Problem:
 
     Args:
         certain: Whether the problem is an error; otherwise it is a warning, which stops nothing.
-        untyped: Whether it is an error only because the type of a column is unknown.
+        untyped: Whether the problem is an error only because a column's type is unknown.
         fixes: Alternative edits that fix the problem; by default the hint's edits.
     """
 

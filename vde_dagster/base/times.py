@@ -130,7 +130,7 @@ def parse_end(text: str) -> datetime:
         The first instant after the range (UTC).
 
     Raises:
-        ValueError: It is neither a date nor an instant.
+        ValueError: The text is neither a date nor an instant.
     """
     found = parse_instant(text)
     return found + timedelta(days=1) if is_date(text) else found

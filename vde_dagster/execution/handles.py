@@ -168,7 +168,7 @@ class Handles:
             path: The file, relative to the root.
 
         Raises:
-            ProjectError: It is too large, or not UTF-8.
+            ProjectError: The file is too large, or not UTF-8.
         """
         from vde_dagster.project.files import decoded
 
@@ -192,7 +192,7 @@ class Handles:
         """The state store; created if it does not exist.
 
         Raises:
-            UsageError: It would be created in a folder that is not a project.
+            UsageError: The state store would be created in a folder that is not a project.
         """
         from vde_dagster.state.store import StateStore
 

@@ -101,7 +101,7 @@ class Maintenance:
         """Send a consumer of the outbox the records after its position, as `export` does.
 
         Args:
-            consumer: Name of its position.
+            consumer: Name of the consumer's position.
             again: Command that continues after a failure.
 
         Raises:

@@ -57,7 +57,7 @@ class Workspace(Handles):
 
         Raises:
             NoSparkError: Spark is needed but unavailable; nothing was stored.
-            UsageError: Rules of the project refuse it; nothing was changed.
+            UsageError: Rules of the project refuse the plan; nothing was changed.
             NotAllowedError: The login of the state's database lacks the right; nothing was changed.
             ConflictError: The environment has changed, or another process is changing it.
             UnitTestFailedError: A unit test failed; nothing was computed.

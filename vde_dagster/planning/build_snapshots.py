@@ -70,11 +70,11 @@ def build_snapshots(
             for a table that was not looked up; mistakes that unknown types may have caused are then
             only warnings.
         memo: Caches results between processes.
-        parsed: Trees of the models' queries, as far as they are at hand; they are used up.
+        parsed: Available trees of the models' queries; the call consumes them.
         scalar_functions: User functions that are deterministic and scalar.
         warnings: Receives likely mistakes; certain mistakes are raised. None for definitions that
             can no longer be corrected, such as stored ones.
-        canonicaliser: Stored with each snapshot; another value changes every hash.
+        canonicaliser: Version of the hashing code, stored with each snapshot, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
         revise: Turns a snapshot computed from its definition alone into the one its children read.
 

@@ -198,7 +198,7 @@ def expand_changes(
     """Replace calls of `changes` by names of tables; also return the tables' queries.
 
     Args:
-        version: The queried version: its environment's changes, up to it by default.
+        version: The queried version; changes of its environment are read, by default up to it.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}

@@ -200,7 +200,7 @@ def changes_until(
     """Return versions of an environment up to a version, with their changes, newest first.
 
     Args:
-        lakehouse: Source of metadata for changes by other writers; unknown without it.
+        lakehouse: Source of changes by other writers; without it, these are unknown.
         until: The last version; None for the newest.
     """
     versions = store.versions.history(name, limit, until)

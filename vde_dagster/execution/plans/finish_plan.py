@@ -185,7 +185,7 @@ def _check_operators(
     """Refuse operators of another dialect whose result may differ on Spark.
 
     Raises:
-        ProjectError: A statement has one.
+        ProjectError: A statement has such an operator.
     """
     if dialect in SPARKS:
         return

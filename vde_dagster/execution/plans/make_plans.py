@@ -69,7 +69,7 @@ class Plans:
             environment: The environment's name; it need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
-            at_once: Whether it is applied immediately; without Spark it fails and stores nothing.
+            at_once: Whether the plan is applied immediately; without Spark, nothing is stored.
             said: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:
@@ -77,7 +77,7 @@ class Plans:
             UsageError: A name or range is invalid; the folder has no models; the state belongs to
                 another project; many models would be removed without confirmation; or there is
                 nothing to restate.
-            NoSparkError: It is to be applied immediately, but Spark is unavailable.
+            NoSparkError: The plan is to be applied immediately, but Spark is unavailable.
         """
         named, environment = environment, environment_name(environment)
         options = replace(options, **said)

@@ -442,7 +442,7 @@ def _current(handles: Handles, plan: Plan) -> Environment | None:
     """Return the environment of a plan.
 
     Raises:
-        ConflictError: It has changed since the plan was created.
+        ConflictError: The environment has changed since the plan was created.
     """
     store, name = handles.store, plan.environment
     current = store.environments.get(name)

@@ -43,8 +43,7 @@ class QueryResult:
     Args:
         columns: (name, Spark SQL type) in order.
         publication_id: Publication of `version`, which the whole result was read from.
-        read_live: External tables that were read in their current state, although the version is
-            past.
+        read_live: External tables that were read in their current state, not as of the version.
     """
 
     columns: tuple[tuple[str, str], ...]

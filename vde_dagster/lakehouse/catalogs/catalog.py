@@ -208,7 +208,7 @@ class Catalog(Protocol):
             swaps: The changes; only one unless the catalog changes several together.
 
         Raises:
-            PointerMovedError: One of them is not at `before`; nothing was changed.
+            PointerMovedError: A pointer is not at `before`; nothing was changed.
             StoreError: The catalog cannot be reached; the changes may have happened.
         """
         ...

@@ -242,7 +242,7 @@ class MetadataFiles:
 
         Raises:
             FileNotFoundError: The file does not exist.
-            DamagedFileError: It is a folder, or access is denied.
+            DamagedFileError: The location is a folder, or access is denied.
         """
         path = local_path(location)
         try:

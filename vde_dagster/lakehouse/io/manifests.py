@@ -49,7 +49,7 @@ def parse_table(metadata: dict[str, Any], location: str, what: str) -> TableMeta
     """Parse a table's metadata into PyIceberg's class.
 
     Raises:
-        DamagedFileError: It is not valid metadata of a table.
+        DamagedFileError: The data is not valid metadata of a table.
     """
     from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -64,7 +64,7 @@ def read_manifests(files: MetadataFiles, snapshot: dict[str, Any], what: str) ->
     """Read the manifest list of an Iceberg snapshot.
 
     Raises:
-        DamagedFileError: It is missing, damaged or belongs to another snapshot.
+        DamagedFileError: The list is missing, damaged or belongs to another snapshot.
     """
     from pyiceberg.manifest import read_manifest_list
 
@@ -128,7 +128,7 @@ def check_data_file(
         whole: Whether to read every row, too.
 
     Raises:
-        DamagedFileError: It is not a valid data file, or has a different row count.
+        DamagedFileError: The file is not a valid data file, or has a different row count.
     """
     from pyiceberg.manifest import FileFormat
 

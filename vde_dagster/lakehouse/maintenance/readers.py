@@ -23,7 +23,7 @@ class Hold:
     """A model that continues from a snapshot of a table.
 
     Args:
-        at: Time (UTC) of the record of its last fill, or of its last check without changes.
+        at: Time (UTC) of the model's last recorded fill, or of its last check without changes.
         lapsed: Whether this time is too long ago to hold the snapshot.
     """
 

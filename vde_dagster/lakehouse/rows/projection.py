@@ -105,7 +105,7 @@ def _check_promotion(file: IcebergType, wanted: IcebergType) -> None:
     """Check that Iceberg can promote a column of a file's type to the table's type.
 
     Raises:
-        ResolveError: Iceberg cannot; the file may belong to another table.
+        ResolveError: Iceberg cannot promote it; the file may belong to another table.
     """
     both = (type(file).__name__, type(wanted).__name__)
     instants = all(name.startswith("Timestamp") for name in both)

@@ -151,7 +151,7 @@ class Cursor:
         """Read a cursor from the form that `text` writes.
 
         Raises:
-            UsageError: It has another form.
+            UsageError: The text has another form.
         """
         try:
             data = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

@@ -127,7 +127,7 @@ class Step:
     Args:
         ordinal: Counts the steps from 0.
         commit: The Iceberg snapshot that the later version pins; None without a table.
-        publication_id: Its publication; None if its record was removed.
+        publication_id: The later version's publication; None if the record was removed.
     """
 
     ordinal: int

@@ -182,7 +182,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
     """Check that an environment may change.
 
     Raises:
-        UsageError: It shows a frozen version.
+        UsageError: The environment shows a frozen version.
     """
     if frozen is not None:
         raise UsageError(
@@ -225,8 +225,8 @@ def environment_name(text: str) -> str:
     ('dev', 'pr_12', 'feature_x')
 
     Raises:
-        UsageError: It contains characters other than letters, digits, `_` and the separators of
-            `branch_name`, or is too long and not a branch name.
+        UsageError: The name contains characters other than letters, digits, `_` and the separators
+            of `branch_name`, or is too long and not a branch name.
     """
     branch = branch_name(text)
     name = _SEPARATORS.sub("_", text.strip().lower()) if branch else text.strip().lower()

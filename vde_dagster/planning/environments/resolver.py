@@ -136,7 +136,7 @@ class Resolver:
         """Check that the environment may write a table.
 
         Raises:
-            ConflictError: Production reads it and this environment is not production.
+            ConflictError: Production reads the table, and this environment is not production.
         """
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(

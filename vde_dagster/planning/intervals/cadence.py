@@ -92,7 +92,7 @@ class Cadence:
         zone: The IANA time zone of the cron; UTC when None.
         given_unit: The unit that the model names, or None.
         partials: Whether the unit in progress is filled up to the last tick.
-        until_now: Whether it is filled up to the present instead, once per tick.
+        until_now: Whether that unit is filled up to the present instead, once per tick.
     """
 
     cron: str

@@ -41,7 +41,7 @@ class Changed:
     """Ranges whose rows a restatement changes (UTC).
 
     Args:
-        tables: By the id of a table that it computes again.
+        tables: By the id of a table that the restatement computes again.
         external: By external model selected for the restatement.
         names: By model, for tables whose inputs are no longer known.
         previews: Ids of the previews of these tables, whose branches have the old rows.
@@ -246,7 +246,7 @@ class AffectedIntervals(NamedTuple):
     """The ranges of a table to fill again after rows of its inputs changed.
 
     Args:
-        changed: Ranges (UTC) with other rows for its own readers.
+        changed: Ranges (UTC) with other rows for the table's own readers.
         widened: Why these are more than the whole intervals around the change, if they are.
     """
 

@@ -75,7 +75,7 @@ def require_used(options: PlanOptions, plan: Plan) -> None:
     """Check that the plan has a change in place for `--effective-from`.
 
     Raises:
-        UsageError: It has no such change, or the instant lies in the future.
+        UsageError: The plan has no change in place, or the instant lies in the future.
     """
     since = options.effective_from
     if since is None:

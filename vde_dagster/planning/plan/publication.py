@@ -127,7 +127,7 @@ def require_no_gaps(
     """Check that a plan publishes all time ranges that the environment shows now.
 
     Raises:
-        UsageError: It does not; the message lists the missing ranges by model.
+        UsageError: The plan lacks ranges; the message lists them by model.
     """
     gone = dict(_gaps(plan, current, tables))
     if gone:

@@ -44,7 +44,7 @@ class Refusal:
     """A model that a restatement selects or affects but does not compute again.
 
     Args:
-        kind: Name of its kind.
+        kind: Name of the model's kind.
     """
 
     name: ModelName
@@ -58,7 +58,7 @@ class Extended:
 
     Args:
         first: Start of the first interval (UTC).
-        kind: Name of its kind.
+        kind: Name of the model's kind.
     """
 
     name: ModelName

@@ -39,12 +39,12 @@ class Read(NamedTuple):
 
     Args:
         parent: The table that is read, as `namespace.name`.
-        column: Its column; `*` where the query reads unknown columns of it.
-        output: The output column that depends on it, or None where the rows depend on it.
-        how: `identity`, `transformation` or `aggregation` where an output column is computed from
-            it; `conditional`, `window` or one of the words for rows where it determines the
-            column's value; `join`, `filter`, `group`, `sort`, `window` or `conditional` for the
-            rows; `python` and `unknown` where the use cannot be determined.
+        column: The parent's column; `*` where the query reads unknown columns.
+        output: The output column that depends on the column, or None where the rows depend on it.
+        how: `identity`, `transformation` or `aggregation` where the output is computed from the
+            column. Where the column only determines the output or the rows: `join`, `filter`,
+            `group`, `sort`, `window` or `conditional`. `python` and `unknown` where the use cannot
+            be determined.
     """
 
     parent: str

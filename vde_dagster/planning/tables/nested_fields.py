@@ -244,8 +244,8 @@ class FieldChange:
 
     Args:
         what: `added`, `retyped` or `removed`.
-        was: Its Spark SQL type before; None for one that is added.
-        becomes: Its type in the new definition; None for one that is removed.
+        was: Its Spark SQL type before; None for an added field.
+        becomes: Its type in the new definition; None for a removed field.
     """
 
     path: Path

@@ -149,7 +149,7 @@ class LeaseStore:
         """Renew a lease.
 
         Raises:
-            LeaseLostError: It ended or was taken over.
+            LeaseLostError: The lease ended or was taken over.
         """
 
         def work(conn: Connection) -> None:

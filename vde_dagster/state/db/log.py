@@ -123,7 +123,7 @@ class Verified:
     """Result of a check of the log.
 
     Args:
-        number: The first row that was changed, or the number of a missing one.
+        number: The number of the first row that was changed or is missing.
         wrong: The problem at that row; None if the chain is intact.
     """
 

@@ -128,7 +128,7 @@ class PublicationStore:
         """Decide, inside the publish transaction, that the publication happens.
 
         Raises:
-            ConflictError: It was aborted or committed before.
+            ConflictError: The publication was aborted or committed before.
         """
         status = "committed" if settled else "decided"
         if not self._decide(connection, publication_id, status, version):

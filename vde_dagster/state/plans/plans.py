@@ -268,7 +268,7 @@ class PlanStore:
 
         Args:
             who: Author of the change, for the log.
-            approved: Whether the person who applies it has read this very plan.
+            approved: Whether the person who applies the plan has read exactly this plan.
 
         Raises:
             UsageError: No plan has this id.
@@ -319,7 +319,7 @@ class PlanStore:
         """Make sure that a plan was not rejected.
 
         Raises:
-            ConflictError: It was; the message names the author, time and reason.
+            ConflictError: The plan was rejected; the message names the author, time and reason.
         """
         record = self.record(plan_id)
         if record is not None and record.status == "rejected":
