@@ -240,7 +240,7 @@ class Hasher:
     """Content hashes, cached by `stat`; a folder's content is its list of names.
 
     Args:
-        instead: Contents to use instead of the files'.
+        instead: Contents to use instead of the files' contents.
         known: Results of an earlier process: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 

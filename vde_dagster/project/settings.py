@@ -412,7 +412,7 @@ class Settings:
 
     @property
     def catalog_names(self) -> dict[str, str]:
-        """Names of the catalog by dialect of views, if different from Spark's."""
+        """Names of the catalog by dialect of views, where they differ from its name in Spark."""
         trino = {"trino": self.trino_catalog} if self.trino_catalog else {}
         return {**self.view_catalogs, **trino}
 
@@ -562,7 +562,7 @@ class ProjectIdentity:
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return the identity to store: the project's, with missing parts from the owner."""
+        """Return the identity to store: the project's own, completed from the owner's."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 

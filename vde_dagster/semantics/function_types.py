@@ -137,7 +137,7 @@ _NOT_CAST = {
 
 
 def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
-    """Return whether Spark refuses to cast values of a type to another one in ANSI mode."""
+    """Return whether Spark refuses to cast values of a type to another type in ANSI mode."""
     letter, to = letter_of_type(kind), letter_of_type(target)
     return letter is not None and letter in _NOT_CAST.get(to or "", "")
 

@@ -66,7 +66,7 @@ class ProjectLoad:
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Receives the trees of the queries that are read; by default none is kept.
         variables: Values that override the settings' variables; disables the cache.
-        instead: Contents to use instead of the files'; the cache is not written then.
+        instead: Contents to use instead of the files' contents; then the cache is not written.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the sources' statements that run before and after all others in an apply."""
+        """Return the sources' statements that run before and after all other work of an apply."""
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)

@@ -283,7 +283,7 @@ def load_project(
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Receives the trees of the queries that are read, for planning.
         sources: Sources of models; by default all, see `load.project_sources`.
-        instead: Contents to use instead of the files'.
+        instead: Contents to use instead of the files' contents.
 
     Raises:
         ProjectError: The settings are invalid; if strict, all errors as one.

@@ -150,7 +150,7 @@ def with_kind_files(
 
 @runtime_checkable
 class ReplacesModel(Protocol):
-    """Kind whose models are replaced by several others when their file is read."""
+    """Kind whose models are replaced by several other models when their file is read."""
 
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]

@@ -130,7 +130,7 @@ def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
 
 
 def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Return, for each expression, equal ones of the same type that are NULL in the same rows."""
+    """Return, for each expression, equal expressions of the same type, NULL in the same rows."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:

@@ -1,4 +1,4 @@
-"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and relations that depend on such ones.
+"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and relations that depend on these.
 
 Spark removes relations that are empty by their text before it computes anything (its rule
 `PropagateEmptyRelation`), so expressions next to them never raise errors. Relations that are empty

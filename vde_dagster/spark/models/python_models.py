@@ -121,7 +121,7 @@ class ModelContext:
         return self.spark.sql(replace_tables(self._spark_sql(query), self._sources.get))
 
     def fetch_pyspark_df(self, query: str | exp.Expr, quote_identifiers: bool = False) -> DataFrame:
-        """Run a query over models and tables; return its rows as a DataFrame of Spark's."""
+        """Run a query over models and tables; return its rows as a Spark DataFrame."""
         return self.sql(query)
 
     def fetchdf(self, query: str | exp.Expr, quote_identifiers: bool = False) -> pd.DataFrame:

@@ -35,7 +35,7 @@ class Scd(Strategy):
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read."""
+        """Return a layout that merges on read."""
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:

@@ -22,7 +22,7 @@ from vde_dagster.spark.strategies.simple import WholeTable
 
 @strategy_for(Seed)
 class SeedFile(WholeTable):
-    """Replaces all rows by the file's."""
+    """Replaces all rows by the rows of the file."""
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
         """Read the file's values as text; the projection casts them to the table's types."""

@@ -39,7 +39,7 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Merge on read; the isolation level is Iceberg's default, written explicitly."""
+        """Return a layout that merges on read, with Iceberg's default isolation level."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",
@@ -48,7 +48,7 @@ class UniqueKey(Strategy):
         )
 
     def write(self, write: Write) -> None:
-        """Merge the rows, and retry if the commit conflicted with another one.
+        """Merge the rows, and retry if the commit conflicted with another commit.
 
         Raises:
             ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
