@@ -74,7 +74,7 @@ class AuditFinished:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLacked:
-    """A model's work, possibly together with others, ran out of memory and is retried alone.
+    """A model's work, maybe together with other models, ran out of memory and is retried alone.
 
     Args:
         batch: The batch being filled, if any.

@@ -117,7 +117,7 @@ def with_pinned_tables(
     """Add the pinned states of a resolver's entries to it.
 
     Args:
-        only: Models to resolve, or None for all; queries may read others.
+        only: Models to resolve, or None for all; queries may read other models.
     """
     entries = list(resolver.entries.values())
     if only is not None and all(resolver.entries[one].table_id for one in only):

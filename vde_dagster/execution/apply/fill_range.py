@@ -60,8 +60,8 @@ class Auditor:
         """Run a model's audits on one range of its table, or on the query of a view.
 
         Args:
-            branch: The branch with the range, or None for the table's own.
-            late: Whether to run the late audits, see `AuditOrder`, instead of the others.
+            branch: The branch with the range, or None for the table's main branch.
+            late: Whether to run the late audits, see `AuditOrder`, instead of the other audits.
 
         Raises:
             AuditFailedError: A blocking audit found rows; the other audits ran anyway.

@@ -44,7 +44,7 @@ class ChangeViews:
 
 
 def refresh_change_views(handles: Handles, who: str) -> ChangeViews:
-    """Write the views of changes that production should have, and remove others.
+    """Write the views of changes that production should have, and remove all other ones.
 
     Raises:
         ConflictError: Production was published meanwhile.

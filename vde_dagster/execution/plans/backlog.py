@@ -69,7 +69,7 @@ def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
 def _backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
-    """Return a model's backlog; None if none of its inputs has changed or will."""
+    """Return a model's backlog; None if no input has changed or will change."""
     reads, seen = tasks.tables_read(filler), Skipping(tasks).last_inputs(table)
     now = input_states(tasks.handles.lakehouse, reads, seen)
     why_all, earlier = "", dict[str, Earlier]()

@@ -71,7 +71,7 @@ class Models:
         """Return the SQL that Spark runs for a model, or for a standalone audit.
 
         Args:
-            start: First instant of the range (UTC); by default the latest slot's.
+            start: First instant of the range (UTC); by default the start of the latest slot.
             end: Its end.
 
         Raises:
@@ -103,7 +103,7 @@ class Models:
         """Run a model's query, or code, over an environment's tables; writes nothing.
 
         Args:
-            start: First instant of the range (UTC); by default the latest slot's.
+            start: First instant of the range (UTC); by default the start of the latest slot.
             end: Its end.
             limit: Maximum number of rows.
             query: A part of its query to run instead.

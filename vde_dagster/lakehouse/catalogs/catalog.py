@@ -32,7 +32,7 @@ class InTransaction:
     keeps_pointers: ClassVar[bool] = True
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
-        """Change pointers with the state's decision."""
+        """Change pointers in the transaction of the state's decision."""
         catalog.swap(swaps, within)
 
 

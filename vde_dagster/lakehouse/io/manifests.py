@@ -309,7 +309,7 @@ def named_by_snapshot(
 ) -> dict[str, int]:
     """Return a manifest list, its manifests, and the data and delete files in them.
 
-    Data and delete files have their size in bytes, all others zero.
+    Data and delete files have their size in bytes, all other files zero.
 
     Args:
         deleted: Whether to include files deleted by the snapshot, which older ones use.

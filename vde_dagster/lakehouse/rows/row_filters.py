@@ -78,7 +78,7 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A condition is false."""
+    """Another condition is false."""
 
     part: Condition
 

@@ -158,7 +158,7 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map a snapshot's output columns to a table's physical columns, by version.
 
-    A physical column of the same name is preferred; otherwise another one of the same version is
+    A physical column of the same name is preferred; otherwise another column of the same version is
     used.
     """
     named = {column.name: column for column in table.columns}

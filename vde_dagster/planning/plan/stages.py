@@ -183,7 +183,7 @@ def work_graph(
     """Return, for each model to process, the models that must be processed before it.
 
     The order also holds across models between them that are not processed. If several models share
-    a table, the later ones wait for the first and then find nothing left to do.
+    a table, the later models wait for the first and then find nothing left to do.
     """
     after = {
         model.name: (

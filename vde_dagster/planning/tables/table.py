@@ -166,7 +166,7 @@ def table_version(fill_version: str, columns: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExternalTable:
-    """A table that others write.
+    """A table that other programs write.
 
     Args:
         catalog: Its catalog in Spark, or None for the project's own.

@@ -131,7 +131,7 @@ class IcebergTable:
         self._change(take_back)
 
     def fast_forward(self, branch: str | None, to: str) -> bool:
-        """Move a branch forward to another's head; return False if they have diverged."""
+        """Move a branch forward to another branch's head; return False if the two have diverged."""
         try:
             self._change(lambda now: fast_forward(now, to, str(self.ref), into=branch, ends=False))
         except PointerMovedError:

@@ -139,7 +139,7 @@ class LeaseStore:
         return Lease(resource, owner, token), owner, until
 
     def _is_over(self, row: Any) -> bool:
-        """Return whether a lease's owner has ended, or could not release it, before its end."""
+        """Return whether a lease's owner ended before the lease, or failed to release the lease."""
         return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:

@@ -10,6 +10,6 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    """Add the columns; the upgrade renews roles, which write through views from here on."""
+    """Add a column for the login; the upgrade renews roles, which now write through views."""
     for table in ("vde_leases", "vde_view_types"):
         op.add_column(table, sa.Column("db_user", sa.String(255)))
