@@ -180,7 +180,7 @@ class TableName:
     """View and table of a model in an environment.
 
     Args:
-        view: Its view, quoted for Spark; None if it has no view.
+        view: The model's view, quoted for Spark; None if the model has no view.
         table: The table with its rows, quoted; None if it only has a view.
         branch: The Iceberg branch with the rows; None for `main`.
     """

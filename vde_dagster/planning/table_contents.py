@@ -104,7 +104,7 @@ class Skipped:
         since: Time (UTC) at which the table's current rows were computed.
         seconds: Duration of the last computation, if known.
         bytes: Bytes that it wrote, if known.
-        commit: Its Iceberg snapshot, when known.
+        commit: The table's Iceberg snapshot, when known.
         task_seconds: How long its tasks ran, added up, when known.
         bytes_read: The size of the files that they scanned, when known.
     """
@@ -144,7 +144,7 @@ def state_of(
     """Return the state of some columns of a table.
 
     Args:
-        line: Its kept commits, newest first.
+        line: The table's kept commits, newest first.
         output: Returns the record of a fill by its commit.
     """
     read = line[0].snapshot_id if line else None

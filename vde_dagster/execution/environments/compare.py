@@ -30,7 +30,7 @@ class Difference:
 
     Args:
         category: Effect on its data, or None.
-        new: Its snapshot in the first environment or version, or None; `old` is the second's.
+        new: The model's snapshot in the first environment or version, or None; `old` in the second.
     """
 
     name: ModelName

@@ -31,7 +31,7 @@ def parse_json(data: bytes) -> Any:
 
     Raises:
         ValueError: The bytes are not such JSON in UTF-8.
-        RecursionError: They are nested too deeply.
+        RecursionError: The values are nested too deeply.
     """
     return json.loads(
         data.decode("utf-8", "surrogatepass"),

@@ -72,7 +72,7 @@ class Models:
 
         Args:
             start: First instant of the range (UTC); by default the start of the latest slot.
-            end: Its end.
+            end: The end of the range.
 
         Raises:
             UsageError: The model does not exist, or it has no SQL.
@@ -104,7 +104,7 @@ class Models:
 
         Args:
             start: First instant of the range (UTC); by default the start of the latest slot.
-            end: Its end.
+            end: The end of the range.
             limit: Maximum number of rows.
             query: A part of its query to run instead.
 

@@ -36,7 +36,7 @@ class Wanted:
         limit: Maximum number of rows per parent.
         variables: The test's variables, including `start`, `end` and `execution_time`.
         name: The test's name; by default `test_` and the model's name.
-        path: Its file in the folder of tests; by default the test's name.
+        path: The test's file in the folder of tests; by default the test's name.
         include_ctes: Whether to also expect rows of common table expressions.
     """
 

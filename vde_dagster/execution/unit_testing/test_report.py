@@ -56,7 +56,7 @@ class ToldTest:
     """Result of a unit test, and the plan that the test ran for.
 
     Args:
-        file: Its file, relative to the project.
+        file: The test's file, relative to the project.
         summary: Description of the failure, or None if it passed.
         error: Error that prevented the model from running, or None.
         remembered: Whether it was skipped, because it had passed before on the same model.

@@ -67,7 +67,7 @@ class Pointer:
     """The current position of a table or view.
 
     Args:
-        location: Its metadata file.
+        location: The current metadata file.
         kind: `TABLE` or `VIEW`.
         change: Base metadata file of vde's last change, where the catalog writes its own files.
     """

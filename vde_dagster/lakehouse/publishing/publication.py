@@ -100,7 +100,7 @@ class Holding:
     """Another environment, which continues to show the earlier state of tables that move.
 
     Args:
-        views: Its views that may change.
+        views: The environment's views that may change.
     """
 
     environment: Environment

@@ -199,7 +199,7 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
     """Read values that `to_key` wrote.
 
     Raises:
-        UsageError: They do not have these types.
+        UsageError: The values do not have these types.
     """
     try:
         return [

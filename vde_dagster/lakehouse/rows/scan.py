@@ -88,7 +88,7 @@ def _read_file(
 
     Args:
         wanted: The columns of the table's schema.
-        types: Their Arrow types.
+        types: The columns' Arrow types.
         deletes: Positions in the file.
     """
     metadata, file = table.metadata, task.file

@@ -49,7 +49,7 @@ class LiveVersion:
     """One version of a model that an environment or the working copy refers to.
 
     Args:
-        key: Its partition key.
+        key: The version's partition key.
         snapshot: Definition that the first reader refers to.
         table: Table with its rows; None for views and for versions that are not built yet.
         readers: Environments that refer to it, production first; `WORKING_COPY` comes last.

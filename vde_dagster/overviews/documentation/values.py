@@ -34,7 +34,7 @@ class DocumentedColumn:
     Args:
         type: Spark SQL type, if known: from the analysis, or else from the published table or view.
         version: Hash of the definition of its value (hex).
-        description: Its own description, or the description of the column that it copies.
+        description: The column's own description, or the description of the column that it copies.
         inherited_from: `schema.model.column` that the description comes from; None for its own.
     """
 
@@ -87,7 +87,7 @@ class DocumentedModel:
         version: Short hash of the content of the model's table or view.
         kind: Name of the kind; `kind_text` also has its properties.
         unit: Interval unit; None if the model is not filled by intervals.
-        path: Its file, relative to the project's root.
+        path: The model's file, relative to the project's root.
         source: Original text of the file.
         query: Query with macros expanded and time variables unexpanded; None without SQL.
         opaque: Reason why the query was not analyzed and is versioned as a whole.

@@ -45,8 +45,8 @@ class ColumnEvent:
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).
         column: The column's name in the later version, or else in the earlier version.
-        was: Its name, or for `retyped` its type, in the earlier version.
-        becomes: Its type in the later version.
+        was: The column's name, or for `retyped` its type, in the earlier version.
+        becomes: The column's type in the later version.
     """
 
     what: Event

@@ -27,7 +27,8 @@ class Known:
     """A model with the results of analyzing its query.
 
     Args:
-        columns: Its output columns, including columns that its kind adds; None if some are unknown.
+        columns: The model's output columns, including columns that its kind adds; None if some are
+            unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
         audited: Available snapshots of models that only its audits read.
         inputs: How its fills read each parent.

@@ -33,8 +33,8 @@ class Reader(NamedTuple):
     """A model that reads a broken column or model.
 
     Args:
-        columns: Its columns that depend on the break; none if the break determines its rows, or if
-            this is unknown.
+        columns: The model's columns that depend on the break; none if the break determines its
+            rows, or if this is unknown.
     """
 
     model: ModelName
@@ -51,7 +51,7 @@ class ContractBreak:
     Args:
         column: None when the environment no longer shows the model.
         was: The column's Spark SQL type; None where unknown.
-        becomes: Its new type; None when the column is removed.
+        becomes: The column's new type; None when the column is removed.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment's current version.
         renamed: The new name of a column that is only renamed.

@@ -35,7 +35,7 @@ class TimeColumn:
     """The column that assigns each row to an interval.
 
     Args:
-        type: Its Spark SQL type.
+        type: The column's Spark SQL type.
         format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
             Dates and timestamps need none.
         partials: Whether intervals may end before their unit does. A column without a time of day

@@ -33,7 +33,7 @@ def needs_audits(
 
     Args:
         old: The model's snapshot in the environment.
-        table: Its table; None for a view.
+        table: The model's table; None for a view.
         moving: Models earlier in the order that are computed or changed.
     """
     audits = snapshot.model.audits

@@ -87,7 +87,7 @@ class ParentCoverage:
         """Record the coverage of a model.
 
         Args:
-            table: Its table; None for a view.
+            table: The model's table; None for a view.
             intervals: The ranges that the plan fills (UTC).
         """
         name, filled_once = snapshot.name, meaning_of(snapshot.model.kind).filled_once

@@ -289,7 +289,7 @@ class Plan:
         entries: The environment's complete target.
         snapshots: Every snapshot that `entries` names, by id.
         start: Start of the requested range (UTC), or None.
-        end: Its exclusive end.
+        end: The exclusive end of that time.
         expires_at: When the environment expires once this is published, or None.
         warnings: Likely mistakes in the project, with their places and what to do.
         restates: Ranges whose rows change for readers (UTC), by model.

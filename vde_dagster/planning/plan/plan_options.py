@@ -140,9 +140,9 @@ class Asked:
     """A field of `PlanOptions` as users type it.
 
     Args:
-        name: Its name in the launchpad.
+        name: The field's name in the launchpad.
         type: `str` for a time, `list` for patterns, `int` or `bool`.
-        flags: Its spellings in the terminal.
+        flags: The field's spellings in the terminal.
         of_run: Whether only runs have it.
     """
 

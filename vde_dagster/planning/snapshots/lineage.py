@@ -40,7 +40,7 @@ def trace(
     """Follow columns of a model, and its rows, back to their sources.
 
     Args:
-        column: One of its columns; by default all.
+        column: A column of the model; by default all columns.
 
     Returns:
         Each flow once, nearest first.

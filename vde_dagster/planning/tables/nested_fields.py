@@ -352,7 +352,7 @@ class NewField(NamedTuple):
 
     Args:
         parent: The path of its struct in the table.
-        name: Its name in the table.
+        name: The field's name in the table.
     """
 
     parent: Path

@@ -124,7 +124,7 @@ class CommitRange:
 
     Args:
         since: The Iceberg snapshot after which the range begins; None for all rows at its end.
-        until: Its last Iceberg snapshot; None for a table without a snapshot.
+        until: The range's last Iceberg snapshot; None for a table without a snapshot.
     """
 
     since: int | None

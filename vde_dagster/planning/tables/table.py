@@ -169,7 +169,7 @@ class ExternalTable:
     """A table that other programs write.
 
     Args:
-        catalog: Its catalog in Spark, or None for the project's own.
+        catalog: The table's catalog in Spark, or None for the project's catalog.
     """
 
     namespace: str
@@ -196,8 +196,8 @@ class ColumnChange(NamedTuple):
         what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
             `reordered` (fields of its structs, which are matched by name), or, where the model's
             policy ignores the change, `not_added`, `not_retyped`, `kept`.
-        was: Its Spark SQL type in the table, as far as it is known.
-        becomes: Its type from now on, as far as it is known.
+        was: The column's Spark SQL type in the table, as far as it is known.
+        becomes: The column's type from now on, as far as it is known.
         field: The path of a field inside of the column, where the column itself stays.
     """
 

@@ -52,7 +52,7 @@ def check_pull_request(
     """Build a pull request's environment, and write its comment and its check.
 
     Args:
-        commit: Its newest commit; requested from the forge if empty.
+        commit: The pull request's newest commit; requested from the forge if empty.
         base: The commit or branch whose rules apply as well; the base branch if empty.
 
     Raises:

@@ -28,7 +28,7 @@ class Item:
         at: Time (UTC).
         how: `computed`; `skipped`: no input had changed; `reused`: a plan showed another
             definition, or another environment, without computing the table again.
-        work: Its cost; for a saved computation the cost of the last computation.
+        work: The cost; for a saved computation the cost of the last computation.
     """
 
     at: datetime

@@ -81,7 +81,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model, seed, snapshot, source or test.
 
     Args:
-        config: Its configuration as merged by dbt, under dbt's names.
+        config: The configuration as merged by dbt, under dbt's names.
     """
 
     unique_id: str

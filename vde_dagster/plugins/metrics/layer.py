@@ -61,7 +61,8 @@ class DescribedMetric:
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: Its dimensions under MetricFlow's names; for a saved query, the dimensions that it uses.
+        by: The metric's dimensions under MetricFlow's names; for a saved query, the dimensions that
+            it uses.
     """
 
     name: str

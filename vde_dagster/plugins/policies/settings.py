@@ -12,7 +12,7 @@ class PoliciesSettings(PluginSettings):
     """The rules of a project.
 
     Args:
-        files: Their files, relative to the project's folder.
+        files: The files with the rules, relative to the project's folder.
     """
 
     files: tuple[str, ...] = ("policies.yaml",)

@@ -30,7 +30,7 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table in a destination of dlt.
 
     Args:
-        destination: Its name in dlt: `duckdb`, `snowflake`, `filesystem`, …
+        destination: The destination's name in dlt: `duckdb`, `snowflake`, `filesystem`, …
         options: Options of the destination, such as `credentials` or `bucket_url`.
         dataset: The schema or folder of the table.
     """

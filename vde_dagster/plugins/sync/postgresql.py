@@ -35,7 +35,7 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
         url: `postgresql://user:${PASSWORD}@host/database`.
-        table: Its name, optionally with a schema: `crm.customers`.
+        table: The table's name, optionally with a schema: `crm.customers`.
     """
 
     url: str
@@ -114,9 +114,9 @@ class _Target:
     """A column of the rows.
 
     Args:
-        bind: Its parameter in statements.
-        name: Its name in the model.
-        own: Its name in the table.
+        bind: The column's parameter in statements.
+        name: The column's name in the model.
+        own: The column's name in the table.
     """
 
     bind: str

@@ -143,10 +143,10 @@ class _Branch:
     """One SELECT of the union.
 
     Args:
-        offset: Its offset in the model's query.
+        offset: The SELECT's offset in the model's query.
         query: The SELECT with the queries of the WITH clause that it uses.
         tables: The tables that it reads.
-        names: Its output columns; None if they cannot be determined from the files.
+        names: The SELECT's output columns; None if they cannot be determined from the files.
     """
 
     model: Model

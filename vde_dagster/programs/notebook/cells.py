@@ -28,7 +28,7 @@ class Cell:
 
     Args:
         kind: `code`, `markdown` or `raw`.
-        number: Its position among all cells, from 1.
+        number: The cell's position among all cells, from 1.
     """
 
     kind: str

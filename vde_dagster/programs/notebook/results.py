@@ -38,7 +38,7 @@ class Rows:
 
     Args:
         arrow: The rows; instants are in UTC.
-        environment: Their version: `dev@7`.
+        environment: The version of the environment: `dev@7`.
         read_live: External tables, which were read in their current state.
     """
 

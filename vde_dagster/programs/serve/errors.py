@@ -119,7 +119,7 @@ class Tagged:
 
     @cached_property
     def tag(self) -> str:
-        """Its strong entity tag, over the whole content, including the storage's settings."""
+        """The response's strong entity tag, over all of its content and the storage's settings."""
         return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
 
 

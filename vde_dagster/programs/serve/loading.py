@@ -230,7 +230,7 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     """Make sure that a metadata file exists.
 
     Args:
-        location: Its location; the content of a location is always the same for clients.
+        location: The file's location; the content of a location is always the same for clients.
 
     Raises:
         ServeError: The file cannot be written, or the location has other content.

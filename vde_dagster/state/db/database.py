@@ -520,7 +520,7 @@ class Database:
         return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def search_path(self) -> str | None:
-        """Return the search path of a login that writes through views, or None for others."""
+        """Return the search path of a login that writes through views, or None for other logins."""
         with self.reading() as connection:
             path: str | None = connection.info.get(SEARCH_PATH)
         return path

@@ -55,7 +55,7 @@ class PullRequest:
     """A pull or merge request.
 
     Args:
-        head: Its newest commit.
+        head: The newest commit.
         state: `closed` without a merge, or `unknown` where the forge cannot tell.
     """
 

@@ -34,7 +34,7 @@ class GitLab(RestForge):
     A job's own result is the check of its commit.
 
     Args:
-        project: Its number, or its path.
+        project: The project's number, or its path.
         folder: The folder of the job's files.
     """
 

@@ -55,7 +55,7 @@ class Rest:
     """A REST API.
 
     Args:
-        base: Its URL, without a trailing slash.
+        base: The API's URL, without a trailing slash.
         headers: Headers of every request.
         backoff: Seconds before the second attempt, doubled before each later one.
     """

@@ -62,7 +62,7 @@ class Session:
 
     Args:
         command: The command of the answering process; empty for none.
-        path: Its PYTHONPATH.
+        path: The answering process's PYTHONPATH.
     """
 
     def __init__(self, file: Path, command: list[str], path: str) -> None:

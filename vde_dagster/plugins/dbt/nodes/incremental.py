@@ -84,11 +84,11 @@ def incremental_filling(
     """Return how an incremental model is filled.
 
     Args:
-        later: Its compiled code where `is_incremental()` is true, if that is known.
+        later: The model's compiled code where `is_incremental()` is true, if that is known.
 
     Raises:
-        ValueError: Its configuration is wrong.
-        ProjectError: Its code was compiled for a table that exists.
+        ValueError: The model's configuration is wrong.
+        ProjectError: The model's code was compiled for a table that exists.
     """
     config = node.config
     if node.relation_name and node.relation_name in (node.compiled_code or "") and later is None:
@@ -284,8 +284,8 @@ class Condition:
     """A condition that only the second branch has.
 
     Args:
-        start: Its offset in the second branch.
-        end: The offset after it.
+        start: The condition's offset in the second branch.
+        end: The offset after the condition.
     """
 
     start: int

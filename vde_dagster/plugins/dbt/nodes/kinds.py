@@ -27,7 +27,7 @@ def filling(
 
     Args:
         later: An incremental model's compiled code where `is_incremental()` is true, if known.
-        path: Its file, relative to the root.
+        path: The node's file, relative to the root.
 
     Raises:
         ProjectError: The materialization is not supported, or the configuration is invalid.

@@ -153,7 +153,7 @@ class Refused:
     """Events that a receiver refused, in a file of the project's work folder.
 
     Args:
-        events: Their titles and reasons.
+        events: The events' titles, and the reasons of the refusals.
     """
 
     workspace: Workspace

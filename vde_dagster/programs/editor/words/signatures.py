@@ -21,7 +21,7 @@ class Signature(NamedTuple):
     """The parameters of a call.
 
     Args:
-        parameters: Their texts.
+        parameters: The texts of the parameters.
         active: Index of the parameter at the cursor.
         told: A description.
     """
