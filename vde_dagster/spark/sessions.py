@@ -83,7 +83,7 @@ class Sessions:
 
     @property
     def guest(self) -> SparkSession:
-        """The session for other code, which may change it in any way."""
+        """The session for code that may change its session in any way."""
         shared = self.shared
         with self._lock:
             if self._guest is None:

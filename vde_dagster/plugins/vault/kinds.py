@@ -43,7 +43,7 @@ _FILLED = (Kind.LOOKBACK, Kind.BATCH_SIZE, *Kind.RESTATEMENT, *Kind.IN_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen(Kind):
-    """Kind filled interval by interval, in any order; the earliest row of each key is kept.
+    """Table filled interval by interval, in any order; the earliest row of each key is kept.
 
     Args:
         key: Output columns that identify a row; NULL in a key column is refused.
@@ -151,7 +151,7 @@ def _share(value: Value) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Changes(Kind):
-    """Kind filled interval by interval, in any order; rows that change their key's state are kept.
+    """Table filled interval by interval, in any order; rows that change a key's state are kept.
 
     Args:
         key: Output columns that identify the object with states; NULL in a key column is refused.

@@ -34,7 +34,7 @@ def _plain(item: Value) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Custom(Kind):
-    """Filled interval by interval; a function of the project writes the rows.
+    """Table filled interval by interval; a function of the project writes the rows.
 
     Args:
         materialization: The function's name.

@@ -35,7 +35,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """Filled interval by interval; filling an interval overwrites exactly its rows.
+    """Table filled interval by interval; filling an interval overwrites exactly its rows.
 
     Args:
         time_format: strftime format of the time column if it is text, else None.
@@ -93,7 +93,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """Filled interval by interval; a fill replaces the partitions of its rows."""
+    """Table filled interval by interval; a fill replaces the partitions of its rows."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -115,7 +115,7 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Filled interval by interval; the rows are appended.
+    """Table filled interval by interval; the rows are appended.
 
     It has no lookback, because rows of earlier intervals would be appended again.
 

@@ -12,7 +12,7 @@ REFRESHES = ("whole", "changes")
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
-    """Rebuilt as a whole, once per cron tick.
+    """Table rebuilt as a whole, once per cron tick.
 
     Args:
         refresh: `changes` computes only the rows of changed keys, if the query shows these keys.

@@ -199,7 +199,7 @@ def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByUniqueKey(Kind):
-    """Filled interval by interval; rows are merged on a key.
+    """Table filled interval by interval; rows are merged on a key.
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, except with a strategy.
