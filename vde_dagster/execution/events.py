@@ -58,7 +58,7 @@ class IntervalFilled:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinished:
-    """An audit of a range has run; a view has no table."""
+    """An audit of a range has run; of a view, without a table."""
 
     snapshot: Snapshot
     table: PhysicalTable | None

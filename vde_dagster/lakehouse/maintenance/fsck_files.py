@@ -2,7 +2,7 @@
 
 The check descends from metadata files to manifest lists, manifests and data files. Shared files are
 read once, files in object stores several at a time. Each damaged file is reported once, and the
-check continues with the others.
+check continues with other files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plans for production that were reviewed on pull requests, and plans that deployed commits.
 
-They are stored in the state's database, and never read back from comments, which others may edit.
+They are stored in the state's database, and never read back from comments, which users may edit.
 """
 
 from __future__ import annotations
