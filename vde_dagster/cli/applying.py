@@ -17,7 +17,7 @@ from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.planning.environments.contracts import ContractBreak
-from vde_dagster.planning.plan.plan import Category
+from vde_dagster.planning.plan.plan import Category, Plan
 from vde_dagster.reports.plan_json import plan_json, skip_json
 from vde_dagster.reports.reasons import describe_breaks
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.events import ApplyResult, Event, VirtualUpdateRan
     from vde_dagster.execution.plans.analyse_queries import Analysis
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
 
 
 def confirm_environment(

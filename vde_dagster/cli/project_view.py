@@ -16,7 +16,6 @@ from vde_dagster.terminal.tables import simple_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.base.names import ModelName
     from vde_dagster.execution.workspace import Workspace
 
 

@@ -15,7 +15,7 @@ from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.memo import SnapshotMemo
-from vde_dagster.project.settings import expand_secrets
+from vde_dagster.project.settings import Settings, expand_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.model import Model
-    from vde_dagster.project.settings import Settings
     from vde_dagster.spark.engine import SparkEngine
     from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state.db.effects import Clock, Effects

@@ -16,17 +16,16 @@ from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
 from vde_dagster.state.db.migrate import ensure_schema
-from vde_dagster.state.db.rights import has_right
+from vde_dagster.state.db.rights import RightsStore, has_right
 from vde_dagster.state.environments.environments import EnvironmentStore
 from vde_dagster.state.plans.plans import PlanStore
 from vde_dagster.state.plans.snapshots import SnapshotStore
-from vde_dagster.state.tables.tables import TableStore
+from vde_dagster.state.tables.tables import LedgerStore, TableStore
 
 if TYPE_CHECKING:
     from vde_dagster.state.db.leases import LeaseStore
     from vde_dagster.state.db.log import LogStore
     from vde_dagster.state.db.outbox import Outbox
-    from vde_dagster.state.db.rights import RightsStore
     from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.mirror import MirrorStore
     from vde_dagster.state.environments.pins import PinStore
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from vde_dagster.state.fills.pending import PendingStore
     from vde_dagster.state.plans.audits import AuditStore
     from vde_dagster.state.retention import RetentionStore
-    from vde_dagster.state.tables.tables import LedgerStore
 
 
 class StateStore:

@@ -11,14 +11,13 @@ from vde_dagster.base.names import ModelName, current_user, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import changes_between, changes_by_version
 from vde_dagster.execution.changes.compare_versions import ModelChanges
-from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.environments.environment import Environment, environment_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Unpack
 
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.environments.environment import Environment
 
 
 Rows = TypeVar("Rows")

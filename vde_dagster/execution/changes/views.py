@@ -22,12 +22,11 @@ from vde_dagster.execution.changes.compare_versions import ModelChanges, Side, r
 from vde_dagster.execution.pinned_reads import PinnedVersion
 from vde_dagster.planning.changes.query import MARKS, SUFFIX, Step, view_query
 from vde_dagster.planning.engine_tasks import ViewDefinition
-from vde_dagster.planning.environments.environment import PRODUCTION
+from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.tables.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.state.environments.changes import ChangePoint
 
 

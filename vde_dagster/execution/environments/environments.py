@@ -24,6 +24,7 @@ from vde_dagster.execution.published_version import (
 from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
+    Entry,
     Environment,
     ViewNames,
     environment_name,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.environments.rollback import RollbackResult
     from vde_dagster.execution.events import VirtualUpdateRan
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.environments.environment import Entry
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.state.environments.pins import Pin
 

@@ -26,14 +26,13 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Environmen
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.affected_intervals import EVERYTHING, Changed, affected_intervals
-from vde_dagster.state.environments.pins import load_filled
+from vde_dagster.state.environments.pins import Head, Pin, load_filled
 from vde_dagster.state.tables.tables import filled_ranges
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.planning.environments.warehouse_state import WarehouseState
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.state.environments.pins import Head, Pin
     from vde_dagster.state.store import StateStore
 
 

@@ -31,13 +31,12 @@ from vde_dagster.planning.plan.missing_intervals import (
     parts_of_units,
 )
 from vde_dagster.planning.rendering.views import view_refs, virtual_update
-from vde_dagster.planning.snapshots.snapshot import in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import Part, TableRef
     from vde_dagster.state.store import StateStore
 

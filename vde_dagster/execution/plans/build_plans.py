@@ -51,7 +51,7 @@ from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, 
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
 from vde_dagster.planning.plan.restatement import require_same_ranges, restate_published
-from vde_dagster.planning.snapshots.snapshot import in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
@@ -62,7 +62,6 @@ from vde_dagster.sql.grammar.compiled import grammar_warnings
 if TYPE_CHECKING:
     from vde_dagster.base.failures import Problem
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.table import PhysicalTable
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.plugins import Seam
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.plans.proven_plan import is_applied, proven, require_proven
-from vde_dagster.planning.plan.plan import Objection
+from vde_dagster.planning.plan.plan import Objection, Plan
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.plan.plan import Plan
 
 Gate = Callable[["Handles", "Plan", datetime], Iterable[Objection]]
 """Receives the time (UTC) of evaluation; raises VdeError if it cannot decide."""

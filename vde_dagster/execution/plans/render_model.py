@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.plans.build_plans import PlanBuilder
 from vde_dagster.planning.environments.environment import PRODUCTION, environment_name
 from vde_dagster.planning.environments.resolver import Resolver
@@ -18,7 +18,6 @@ from vde_dagster.project.dag import needed_models
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
-    from vde_dagster.errors import ProjectError
     from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.project_files.write_descriptions import Written
     from vde_dagster.planning.snapshots.snapshot import Snapshot

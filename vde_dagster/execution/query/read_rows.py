@@ -18,7 +18,7 @@ from vde_dagster.execution.published_version import (
 )
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of, head_of
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
-from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.environments.environment import Entry, Environment, environment_name
 from vde_dagster.planning.environments.resolver import column_map, nested_columns
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.lakehouse.rows.bind_filter import RowTest
     from vde_dagster.lakehouse.rows.scan import FileState
-    from vde_dagster.planning.environments.environment import Entry, Environment
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.nested_fields import ShownFields
     from vde_dagster.planning.tables.table import PhysicalTable

@@ -22,7 +22,6 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 if TYPE_CHECKING:
     from vde_dagster.planning.snapshots.snapshot import Snapshot
-    from vde_dagster.project.model import TestTable
     from vde_dagster.spark.engine import SparkEngine
 
 

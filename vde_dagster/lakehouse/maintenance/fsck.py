@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from vde_dagster.errors import DamagedFileError, StoreError
 from vde_dagster.lakehouse.catalogs.catalog import TABLE, VIEW, Pointer
@@ -40,8 +40,6 @@ from vde_dagster.state.tables.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from vde_dagster.lakehouse.handles import LakeHandles
 
 

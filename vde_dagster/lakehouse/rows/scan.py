@@ -6,7 +6,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,14 +19,11 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask, ManifestGroupPlanner
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from vde_dagster.lakehouse.rows.bind_filter import RowTest
 from vde_dagster.lakehouse.rows.projection import file_columns, project_batch
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 _SMALL_BYTES = 4_000_000
 _AHEAD = 4

@@ -45,11 +45,10 @@ from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, mi
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_reason
-from vde_dagster.state.environments.pins import load_filled
+from vde_dagster.state.environments.pins import Pin, load_filled
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.state.environments.pins import Pin
 
 MOST_ENVIRONMENTS = 12
 """Maximum number of environments compared pairwise; beyond, only with production."""

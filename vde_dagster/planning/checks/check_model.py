@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
@@ -39,10 +40,6 @@ from vde_dagster.project.model import Model
 from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
 from vde_dagster.sql.outline import without_qualify
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6

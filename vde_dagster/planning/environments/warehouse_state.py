@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.contracts import ViewTypes
@@ -19,13 +18,11 @@ from vde_dagster.planning.environments.environment import (
     Environment,
     protected_tables,
 )
+from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Model
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.environments.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
@@ -21,9 +20,7 @@ from vde_dagster.project.kinds import (
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
-
-if TYPE_CHECKING:
-    from vde_dagster.sql.expressions import Expression
+from vde_dagster.sql.expressions import Expression
 
 
 class IncrementalMeaning(Meaning):

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.changes.backlog import Backlog
 from vde_dagster.planning.environments.contracts import ContractBreak
 from vde_dagster.planning.environments.environment import Entry
+from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.reasons import StoredReason
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -21,9 +22,6 @@ from vde_dagster.project.macros.variables import substitute_time_variables, time
 
 AFTER_ALL = ModelName("settings", "after_all")
 """Key, in place of a model, of waiting statements that belong to no model."""
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.environments.resolver import Resolver
 
 
 @dataclass(frozen=True, slots=True)

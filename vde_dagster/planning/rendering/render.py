@@ -10,9 +10,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
@@ -29,15 +29,9 @@ from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.outline import without_qualify
-from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.reading import Reading, read_query
 from vde_dagster.sql.scanner import Token as SourceToken
 from vde_dagster.sql.statements import temporary_view
-
-if TYPE_CHECKING:
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
-
-    from vde_dagster.sql.reading import Reading
-
 
 Relation = Callable[[ModelName], str | None]
 """Returns the query for a table's name; None to keep the name."""

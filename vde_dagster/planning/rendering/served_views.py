@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from sqlglot import exp
 
 from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -18,10 +20,6 @@ from vde_dagster.planning.environments.resolver import Binding, Resolver
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.rendering.view_dialects import WRITERS
 from vde_dagster.project.model import Model
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _NO_CATALOG = "\0"
 """Names have two parts; a name with three is in another catalog, and is not translated."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import UsageError, VdeError
-from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.plans import PRODUCTION, Plan
 from vde_dagster.api.reports import summary
 from vde_dagster.api.values import count
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_check
 from vde_dagster.plugins.ci.comment import (
     check_comment,
@@ -23,10 +23,6 @@ from vde_dagster.plugins.ci.forges.plain_git import place_in_repository
 from vde_dagster.plugins.ci.rows import compare_rows, rows_markdown
 from vde_dagster.plugins.ci.seen import forget_seen, keep_seen
 from vde_dagster.plugins.ci.settings import ci_settings
-
-if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan
-    from vde_dagster.api.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from vde_dagster.api.errors import ConflictError, StoreError, UsageError, VdeError
 from vde_dagster.api.plans import PRODUCTION, Change, Plan
 from vde_dagster.api.reports import literal
 from vde_dagster.api.values import count
+from vde_dagster.api.workspace import Workspace
 from vde_dagster.plugins.ci.base_branch import base_branch, base_of_deployment
 from vde_dagster.plugins.ci.comment import comment_marker, findings_markdown, with_status
 from vde_dagster.plugins.ci.findings import Findings
@@ -22,9 +23,6 @@ from vde_dagster.plugins.ci.forges.plain_git import PlainGit
 from vde_dagster.plugins.ci.seen import deployed_by, forget_seen, keep_deploy, reviewed_plan
 from vde_dagster.plugins.ci.settings import ci_settings
 from vde_dagster.plugins.ci.unseen import unseen
-
-if TYPE_CHECKING:
-    from vde_dagster.api.workspace import Workspace
 
 Outcome = Literal["published", "unchanged", "waiting", "rejected"]
 _MOST_VERSIONS = 500

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.api.errors import VdeError
-from vde_dagster.api.plans import PRODUCTION, Change, Plan
+from vde_dagster.api.plans import PRODUCTION, Change, Environment, Plan
 from vde_dagster.api.reports import literal, plain_table
 from vde_dagster.api.values import ModelName, count, listed
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Environment
     from vde_dagster.api.workspace import Workspace
 
 _TITLES = {"differing": "changed", "only_source": "added", "only_target": "removed"}

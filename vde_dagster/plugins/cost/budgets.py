@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from vde_dagster.api.plans import Level, Objection
+from vde_dagster.api.plans import Level, Objection, Plan
 from vde_dagster.api.values import PluginSettings, Work, size
 from vde_dagster.plugins.cost.spending import spending
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan
     from vde_dagster.api.workspace import Workspace
 
 

@@ -9,12 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.api.errors import StoreError
-from vde_dagster.api.plans import Change
-from vde_dagster.api.values import Work, size
+from vde_dagster.api.plans import Change, Plan
+from vde_dagster.api.values import Settings, Work, size
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan
-    from vde_dagster.api.values import Settings
     from vde_dagster.api.workspace import FillRecord, Workspace
 
 By = Literal["model", "plan", "environment", "day", "month"]

@@ -15,12 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.api.values import how_to_install
+from vde_dagster.api.values import Settings, how_to_install
 
 if TYPE_CHECKING:
     from vde_dagster.api.dagster import AssetCatalog
     from vde_dagster.api.sources import FileContext, Folder, LoadedFile
-    from vde_dagster.api.values import Settings
 
 FOLDER = "metrics"
 """Folder of metrics and semantic models."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema.exceptions import best_match
 from metricflow_semantic_interfaces.implementations.metric import PydanticMetric
@@ -37,11 +37,8 @@ from metricflow_semantic_interfaces.validations.semantic_manifest_validator impo
 )
 
 from vde_dagster.api.errors import ProjectError, SourceLocation, UsageError, placed
-from vde_dagster.api.sources import YamlDocument, load_yaml
+from vde_dagster.api.sources import TableNames, YamlDocument, load_yaml
 from vde_dagster.api.values import ModelName, quote, suggest
-
-if TYPE_CHECKING:
-    from vde_dagster.api.sources import TableNames
 
 _FORMS: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {
     "semantic_model": (semantic_model_validator, PydanticSemanticModel.parse_obj),

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import ProjectError, UsageError, VdeError
-from vde_dagster.api.values import how_to_install
-from vde_dagster.api.workspace import Keeper
+from vde_dagster.api.values import ModelName, how_to_install
+from vde_dagster.api.workspace import Handles, Keeper, Workspace
 from vde_dagster.plugins.metrics import FOLDER
 
 if TYPE_CHECKING:
     from vde_dagster.api.models import Exposure
     from vde_dagster.api.plans import Environment, Snapshot
-    from vde_dagster.api.values import ModelName
-    from vde_dagster.api.workspace import Handles, Workspace
     from vde_dagster.plugins.metrics.layer import SemanticLayer
 
 NAME = "metrics"

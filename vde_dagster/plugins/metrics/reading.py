@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vde_dagster.api.errors import ProjectError, UsageError
 from vde_dagster.api.models import Exposure
+from vde_dagster.api.sources import TableNames
 from vde_dagster.api.values import quote
 from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
 from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
-
-if TYPE_CHECKING:
-    from vde_dagster.api.sources import TableNames
 
 _last: dict[object, Definitions | ProjectError] = {}
 

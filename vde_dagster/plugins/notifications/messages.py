@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from vde_dagster.api.errors import VdeError
-from vde_dagster.api.plans import Change, Objection, Plan, PlanKind
+from vde_dagster.api.plans import Change, Environment, Objection, Plan, PlanKind, Snapshot
 from vde_dagster.api.values import ModelName, count, instant_text, listed
 from vde_dagster.plugins.notifications.late import late_models, model_owners
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Environment, Snapshot
     from vde_dagster.api.workspace import AuditRecord, OutboxRecord, Workspace
     from vde_dagster.plugins.notifications.settings import Receiver
 

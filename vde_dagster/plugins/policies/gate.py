@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.api.plans import Objection
+from vde_dagster.api.plans import Objection, Plan
 from vde_dagster.plugins.policies.rules import make_variables, read_rules
 from vde_dagster.plugins.policies.settings import PoliciesSettings
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan
     from vde_dagster.api.workspace import Workspace
 
 

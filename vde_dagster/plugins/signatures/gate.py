@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vde_dagster.api.plans import Objection, PlanKind
+from vde_dagster.api.plans import Objection, Plan, PlanKind
 from vde_dagster.api.values import count
 from vde_dagster.plugins.signatures.ledger import kept, read_settings
 from vde_dagster.plugins.signatures.signing import signers, wrong
 
 if TYPE_CHECKING:
-    from vde_dagster.api.plans import Plan
     from vde_dagster.api.workspace import Workspace
 
 

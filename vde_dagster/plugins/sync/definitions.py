@@ -13,11 +13,10 @@ from vde_dagster.api.errors import SourceLocation, UsageError, placed
 from vde_dagster.api.models import Exposure
 from vde_dagster.api.plans import environment_name
 from vde_dagster.api.sinks import Sink
-from vde_dagster.api.sources import LoadedFile, YamlDocument, load_yaml
+from vde_dagster.api.sources import LoadedFile, TableNames, YamlDocument, load_yaml
 from vde_dagster.api.values import ModelName, Seam, expand_secrets
 
 if TYPE_CHECKING:
-    from vde_dagster.api.sources import TableNames
     from vde_dagster.api.workspace import Workspace
 
 SINKS: Seam[type[Any]] = Seam("sinks")

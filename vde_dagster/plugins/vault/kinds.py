@@ -10,12 +10,12 @@ from vde_dagster.api.kinds import (
     AddedColumn,
     Kind,
     Property,
+    Value,
 )
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from vde_dagster.api.kinds import Value
     from vde_dagster.api.models import Model
 
 

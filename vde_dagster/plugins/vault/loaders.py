@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 from sqlglot.tokens import TokenType as T  # type: ignore[attr-defined]
 
 from vde_dagster.api.errors import ProjectError, UsageError
@@ -20,10 +21,6 @@ from vde_dagster.api.kinds import Kind
 from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Expanded, read_query
 from vde_dagster.api.values import ModelName, quote, suggest
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 _OF_ALL_BRANCHES = frozenset(
     {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}

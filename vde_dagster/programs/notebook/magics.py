@@ -6,21 +6,19 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from keyword import iskeyword
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 
 from vde_dagster.base.names import ModelName, place_flaw
 from vde_dagster.base.texts import printable
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.programs.notebook.parameters import with_values
+from vde_dagster.programs.notebook.results import Rows
 from vde_dagster.programs.notebook.step_workspace import StepWorkspace
 from vde_dagster.programs.notebook.workspace import NotebookWorkspace, require_workspace
-
-if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.programs.notebook.results import Rows
 
 
 class _Words(ArgumentParser):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import named_environment, published_version
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environments.environment import environment_name
+from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.programs.notebook.results import Rows, as_arrow
 from vde_dagster.programs.notebook.step_workspace import StepWorkspace
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.plan.plan import Plan
-    from vde_dagster.planning.plan.plan_options import PlanOptions
 
 
 class NotebookWorkspace(Workspace):

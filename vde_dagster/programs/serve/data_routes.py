@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from anyio import CapacityLimiter, Event, move_on_after, to_thread
@@ -19,15 +19,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import encode_metadata, encode_rows
 from vde_dagster.lakehouse.rows.row_order import Cursor
 from vde_dagster.lakehouse.rows.row_values import json_rows
+from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.programs.serve.errors import ServeError, is_known, missing
 from vde_dagster.programs.serve.loading import Loader
-from vde_dagster.programs.serve.read_rows import RowRequest, read_rows
+from vde_dagster.programs.serve.read_rows import Page, RowRequest, read_rows
 from vde_dagster.programs.serve.served import ServedVersion, Versions, WarehouseName
-
-if TYPE_CHECKING:
-    from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.programs.serve.read_rows import Page
-
 
 MOST_ROWS = 10_000
 ROWS_AT_ONCE = 8

@@ -6,28 +6,24 @@ import threading
 import uuid
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cachetools import LRUCache, cachedmethod
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import DamagedFileError, ExecutionError
-from vde_dagster.lakehouse.io.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.io.files import MetadataFiles, encode_metadata, read_metadata
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
 from vde_dagster.planning.environments.resolver import column_map, nested_columns
 from vde_dagster.planning.rendering.served_views import serve_view
+from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.programs.serve.errors import ServeError, Tagged, missing
 from vde_dagster.programs.serve.served import ServedVersion
 from vde_dagster.programs.serve.shown_tables import ShownTable
-
-if TYPE_CHECKING:
-    from vde_dagster.lakehouse.io.files import MetadataFiles
-    from vde_dagster.planning.snapshots.snapshot import Snapshot
-
 
 _NAMES = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
 _ANSWERS = 2_000

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from subprocess import CompletedProcess
+from typing import NamedTuple
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, place_flaw
@@ -27,9 +28,6 @@ from vde_dagster.project.sources.own_files import own_files
 from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.trees import ParsedQueries, collect_rarely
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import suggest
@@ -18,16 +18,13 @@ from vde_dagster.base.times import parse_day
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.functions import argument_items, is_nothing, read_function, reduced
 from vde_dagster.project.macros.relation_columns import relation_columns
+from vde_dagster.project.macros.scope import MacroContext
 from vde_dagster.project.macros.templates import filled
 from vde_dagster.project.macros.variables import KIND_NAME, STAGE, TABLE_PARTS, bare, quoted_text
 from vde_dagster.sql.edits import NOTHING
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import unquote
 from vde_dagster.sql.trees import placeholder
-
-if TYPE_CHECKING:
-    from vde_dagster.project.macros.scope import MacroContext
-
 
 _PLACE = re.compile(r"__vde_part_(\d+)__")
 _PARTS = {unit: f"1 {unit.upper()}" for unit in ("day", "week", "month")} | {

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-from vde_dagster.project.macros.scope import MacroFunction
+from vde_dagster.project.macros.scope import MacroContext, MacroFunction
 from vde_dagster.project.macros.variables import bare
 from vde_dagster.sql.edits import NOTHING, Edit, apply_edits
 from vde_dagster.sql.expressions import bracketed
 from vde_dagster.sql.scanner import SourceText, Token, split_top_level
-
-if TYPE_CHECKING:
-    from vde_dagster.project.macros.scope import MacroContext
 
 _OPENS = frozenset(
     {"", "(", "[", ",", "->", ":=", "=>", "SELECT", "WHERE", "WHEN", "THEN", "ELSE", "ON", "BY"}

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.project.macros.known_columns import Columns
@@ -20,11 +22,6 @@ from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.outline import ENDS, SETS, TAIL, SelectPieces, T
 from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.spark_forms import NoSparkForm
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
-
 
 ColumnsOf = Callable[[ModelName], Columns]
 """Returns the columns of a parent; raises UnknownColumnsError if they are unknown."""

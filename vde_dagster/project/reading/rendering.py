@@ -10,7 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
@@ -36,10 +38,6 @@ from vde_dagster.sql.spark_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.statements import replace_dotted_names
 from vde_dagster.sql.tables import tables_read
 from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)

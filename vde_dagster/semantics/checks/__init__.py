@@ -7,8 +7,10 @@ are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from vde_dagster.semantics.binding.binder import Binder
 from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
 from vde_dagster.semantics.checks.operands import Origin
@@ -16,11 +18,6 @@ from vde_dagster.semantics.checks.other_dialects import dialect_findings
 from vde_dagster.semantics.checks.queries import make_finding, output_findings, ungrouped
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, mistake_offset
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from vde_dagster.semantics.binding.binder import Binder
 
 
 def find(

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics._sqlglot import called
-from vde_dagster.semantics.binding.binder import Unsupported
+from vde_dagster.semantics.algebra.nodes import Node
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.errors import Finding, Noted, finding
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.sql.reading import name_of_call
-
-if TYPE_CHECKING:
-    from vde_dagster.semantics.algebra.nodes import Node
-    from vde_dagster.semantics.binding.binder import Binder
-    from vde_dagster.semantics.binding.names import Scope
-
 
 _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having": "HAVING"}
 
