@@ -58,7 +58,7 @@ class IntervalFilled:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinished:
-    """An audit of a range has run; of a view, without a table."""
+    """An audit of a table's range, or of a view, has run; `table` is None for a view."""
 
     snapshot: Snapshot
     table: PhysicalTable | None

@@ -31,7 +31,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """Parsed file.
+    """A parsed YAML file.
 
     Args:
         lines: Line (1-based) of every value, by its key path.

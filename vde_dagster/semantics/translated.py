@@ -1,6 +1,6 @@
 """Operators in translated texts next to a model's query: audits, statements, keys and tests.
 
-The analysis of a model's query checks its operators itself; these texts have no version.
+The analysis of a model's query checks the query's operators; these texts are not analyzed.
 """
 
 from __future__ import annotations

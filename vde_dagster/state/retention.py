@@ -352,7 +352,7 @@ def _changes(conn: Connection) -> dict[str, list[int]]:
 def dead_plans(
     conn: Connection, policy: Retention, now: datetime, plans: PlanStore, leases: Set[str]
 ) -> dict[str, str]:
-    """Find open plans that can or will no longer be applied."""
+    """Find open plans that can no longer be applied, or never will be."""
     table = schema.plans
     query = select(
         table.c.plan_id,

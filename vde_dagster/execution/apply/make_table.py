@@ -139,7 +139,7 @@ def _change(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
-    """Check that no environment reads a column as a whole that gets fields.
+    """Check that no environment reads, as a whole, a column that gets fields.
 
     A published view of such a column would fail, because its type would differ.
     """

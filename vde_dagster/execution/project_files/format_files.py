@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Formatted:
-    """Result: new texts by path, and skipped files with reasons."""
+    """Result of formatting: new texts by path, and skipped files with reasons."""
 
     looked_at: int
     texts: dict[str, str] = field(default_factory=dict)

@@ -370,7 +370,7 @@ def read_metadata(
 
 
 def normalized_location(location: str) -> str:
-    """Return the canonical spelling of a location: `s3a://a/b` and `file:///a/b` have several."""
+    """Return a location without its scheme, or as a local path, so that equal places are equal."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 

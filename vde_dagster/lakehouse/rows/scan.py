@@ -126,9 +126,9 @@ def _state(task: FileScanTask) -> FileState:
 
 
 class _Planner(ManifestGroupPlanner):
-    """Finds files without evaluating the rest of the condition for each file.
+    """Finds files to scan, without PyIceberg's residual condition for each file.
 
-    PyIceberg would evaluate it on partition values, and fail on NULL.
+    PyIceberg would evaluate that condition on partition values, and fail on NULL.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:

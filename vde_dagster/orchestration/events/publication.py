@@ -152,7 +152,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether an environment, as the first with a version, determines recorded parents."""
+    """Check whether an environment is the first that shows a version: it determines the parents."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

@@ -1,8 +1,8 @@
 """Retention: old runs are deleted with their events; facts that pages show are written again.
 
 Dagster keeps every run and event forever. Deleting a run also deletes the events that it wrote for
-assets. The state store has the facts of all filled partitions, so a comparison writes them again,
-without a run.
+assets. The state store has the facts of all filled partitions; facts that Dagster then lacks are
+written again, without a run.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocati
 
 
 def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
-    """Yield each text that a SQL model's file compares a variable with, and where."""
+    """Yield each text that a SQL model's file compares with a variable, and the text's place."""
     if model.location.path.suffix != ".sql" or variable not in model.source.lower():
         return
     body = _body(model)

@@ -73,7 +73,7 @@ class ContractBreak:
 
     @property
     def change(self) -> str:
-        """`removed`, `renamed`, `widened` or `retyped`."""
+        """Kind of the change: `removed`, `renamed`, `widened` or `retyped`."""
         if self.becomes is None:
             return "renamed" if self.renamed else "removed"
         return "widened" if self.widens else "retyped"

@@ -153,7 +153,7 @@ def _literals(type_: str, pattern: str, interval: Interval) -> tuple[str, str]:
 
 
 def _format(instant: datetime, pattern: str) -> str:
-    """Format with four-digit years everywhere (the C library drops leading zeros)."""
+    """Format an instant with four digits of the year; some C libraries drop leading zeros."""
     return instant.strftime(pattern.replace("%Y", f"{instant.year:04d}"))
 
 

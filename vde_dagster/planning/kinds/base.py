@@ -51,9 +51,7 @@ class Meaning:
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the kind's properties that change no data, for display and for the division of
-        work.
-        """
+        """Return the kind's properties that affect no data: for display, and for dividing work."""
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:

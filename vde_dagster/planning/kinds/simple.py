@@ -35,7 +35,7 @@ class FullMeaning(WholeMeaning):
         return Full.from_model(model).refresh != "whole"
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the way to refresh, which changes no rows."""
+        """Return the mode of refreshing, which does not affect the rows."""
         return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
 
 
@@ -53,7 +53,7 @@ class ExternalMeaning(QueryMeaning):
     """A table of other programs: only its name and its columns' types are known."""
 
     def standalone_version(self, model: Model) -> SemanticVersion:
-        """Return the version of a leaf of the graph."""
+        """Return the version of a table without parents."""
         return leaf_version(
             ".".join(model.table) or str(model.name),
             {c.name: c.type or "UNKNOWN" for c in model.columns},

@@ -129,7 +129,7 @@ class Finding:
 
 @dataclass
 class ForwardOnly:
-    """Resolves the snapshots of a plan, parents first; `revise` is called with each.
+    """Decides which snapshots of a plan reuse production's tables; takes them parents first.
 
     Args:
         changes: Column changes of the models that extend a table.

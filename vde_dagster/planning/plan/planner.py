@@ -98,7 +98,7 @@ def compare_models(
     tables: Mapping[ModelName, PhysicalTable],
     state: WarehouseState,
 ) -> dict[ModelName, PlannedModel]:
-    """Compare a target with an environment as `make_plan` does, and plan no work.
+    """Compare a target with an environment as `make_plan` does, but plan no work.
 
     Args:
         tables: The tables that serve the target.

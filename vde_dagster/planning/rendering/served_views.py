@@ -198,7 +198,7 @@ def _has_more(node: exp.Expr, *parts: str) -> bool:
 
 
 def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] | None:
-    """Return (name, column), None for a star, or False for anything else."""
+    """Return a selected item as (name, column), None for a star, or False for anything else."""
     from sqlglot import exp
 
     name = None

@@ -100,7 +100,7 @@ def is_nested(type_: str | None) -> bool:
 
 
 def cast_to(type_: str, has: str) -> ShownFields:
-    """Return how to read a column without fields as a type, from a column of type `has`."""
+    """Return how to read a column of type `has`, which has no fields, as another type."""
     return ShownFields(has, has, type_, has)
 
 
@@ -395,7 +395,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Return the places in a table of the structs that a definition shows, by the query's paths."""
+    """Return paths in the table of the structs that a definition shows, by paths in the query."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

@@ -204,7 +204,7 @@ class Folder:
     def render_statement(
         self, source: SourceText, names: TableNames, *, dialect: str = "spark"
     ) -> str:
-        """Render a file's text as one Spark SQL statement, which is kept if it cannot be parsed.
+        """Render a file's text as one Spark SQL statement; keep a statement that cannot be parsed.
 
         Tables of the project's own catalog get the catalog's name in Spark.
 

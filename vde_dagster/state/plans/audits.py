@@ -164,7 +164,7 @@ class AuditStore:
     def audited_until(
         self, environment: str, names: Collection[ModelName]
     ) -> dict[ModelName, datetime]:
-        """Return, by model, the end (UTC) of what an environment's plans have audited, if ever."""
+        """Return, by model, the end (UTC) of the range that an environment's plans have audited."""
         table, plans = schema.audit_results.c, schema.plans.c
         query = (
             select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))

@@ -82,7 +82,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return the record of a column with more fields added in place, of two records."""
+    """Choose the record of a column that has more fields added in place."""
     return other if len(other.fields) > len(column.fields) else column
 
 
