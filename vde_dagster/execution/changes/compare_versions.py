@@ -117,7 +117,7 @@ def unchanged(
     """Return empty changes of a model, to be completed.
 
     Raises:
-        UsageError: A column has a name that changes add.
+        UsageError: A column has the name of a column that changes add.
     """
     own = tuple((column.name, column.type) for column in columns)
     taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}

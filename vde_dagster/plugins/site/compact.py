@@ -59,7 +59,7 @@ def script(name: str, value: Any) -> bytes:
 
 
 def compact(document: Document) -> dict[str, bytes]:
-    """Return a document as scripts, by the names under which they pass their values."""
+    """Return a document as JavaScript files, by the names of the values that they pass."""
     return _Compactor(document).scripts()
 
 

@@ -113,7 +113,7 @@ class Unmanaged(Partitions):
         return kind.insert_overwrite
 
     def write(self, write: Write) -> None:
-        """Append or overwrite."""
+        """Append the rows, or replace the partitions that they are in."""
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         if kind.insert_overwrite or write.task.anew:
             super().write(write)
