@@ -213,7 +213,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
         type_ = wanted.get(field["name"], field["type"])
         if type_ != field["type"] and not is_promotion(field["type"], type_):
             raise ConflictError(
-                f"column {field['name']} cannot become {type_}: its current type is {field['type']}",
+                f"column {field['name']} cannot become {type_}: its type is now {field['type']}",
                 hint="plan again",
             )
         fields.append({**field, "type": type_})
