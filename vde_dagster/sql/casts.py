@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from vde_dagster.base.names import string_literal
 from vde_dagster.sql.reading import is_star, name_of_call, parse_type, read_query
 
 _VOID = re.compile(r"(?<=[:<,\s])void(?=[>,])", re.IGNORECASE)
@@ -110,10 +111,10 @@ class _Arranging:
             made = "NULL"
             if key in own:
                 own_name, own_kind = own[key]
-                read = f"{value}[{_text(own_name)}]"
+                read = f"{value}[{string_literal(own_name)}]"
                 made = self.value(read, own_kind, kind, f"{path}.{name}", depth)
                 arranged = arranged or made != read
-            parts.append(f"{_text(name)}, {made}")
+            parts.append(f"{string_literal(name)}, {made}")
         if not arranged:
             return value
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
@@ -126,11 +127,6 @@ def _fields(struct: exp.DataType) -> Mapping[str, tuple[str, exp.DataType]]:
         if isinstance(field, exp.ColumnDef) and isinstance(kind, exp.DataType):
             found[field.name.lower()] = field.name, kind
     return found
-
-
-def _text(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def without_order(type_: str) -> str:

@@ -172,7 +172,7 @@ def test_classes_with_damaged_bytes_never_stop_a_check(spark_home: Path) -> None
 
 def test_a_network_with_a_loop_where_a_token_has_none_is_refused() -> None:
     step = Edge(compiled.EPSILON, 1, 0, 0, 0, ())
-    loop = Network([[step], [step._replace(target=0)]], set(), [0, 0], [0], [1], 1)
+    loop = Network([[step], [step._replace(target=0)]], set(), [0, 0], [0], [1])
     with pytest.raises(UnknownFormat, match="loop"):
         spark._spelled(loop)
 

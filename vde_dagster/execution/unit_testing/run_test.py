@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName, quote, string_literal
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ExecutionError, ProjectError, shortened
 from vde_dagster.planning.checks.unit_tests import check_test
@@ -391,8 +391,7 @@ def _untyped(value: Any, type_: str | None) -> str:
         return _struct_or_map(value, type_)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"ARRAY({', '.join(_untyped(item, None) for item in value)})"
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return string_literal(str(value))
 
 
 def _struct_or_map(value: Mapping[Any, Any], type_: str | None) -> str:

@@ -47,7 +47,7 @@ from vde_dagster.orchestration.events.records import (
     run_origin,
 )
 from vde_dagster.orchestration.models.catalog import recent_catalog
-from vde_dagster.orchestration.models.recording import Recording, filled_counts, recording_text
+from vde_dagster.orchestration.models.recording import Recording, filled_counts
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG
 from vde_dagster.planning.environments.environment import Environment
@@ -162,7 +162,6 @@ class SyncReport:
     """Numbers of events that a sync wrote, and of partitions that it wiped.
 
     Args:
-        progress: Number of recorded partitions, as a text.
         compared: Last finished step of the comparison.
     """
 
@@ -172,7 +171,6 @@ class SyncReport:
     checks: int = 0
     plans: int = 0
     complete: bool = True
-    progress: str = ""
     compared: str = ""
 
     @property
@@ -229,9 +227,8 @@ def sync(
         forget_past(workspace, instance)
     else:
         recording.add(0)
-    progress = recording_text(recording.left, recording.total)
     compared = steps[done - 1].key if done else ""
-    return SyncReport(**reporter.written, complete=complete, progress=progress, compared=compared)
+    return SyncReport(**reporter.written, complete=complete, compared=compared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,6 @@ def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:
     }
 
 
-def recording_text(left: int, total: int) -> str:
-    """Describe the progress: `recording 479 of 1,461 partitions`."""
-    return f"recording {max(total - left, 0):,} of {total:,} partitions"
-
-
 def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalog:
     """Return a catalog whose published models state the progress, if recording is incomplete."""
     left = store.outbox.last_left()
@@ -43,7 +38,7 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
     if not left:
         return catalog
     note = (
-        f"**Dagster is still {recording_text(left, total)}.** "
+        f"**Dagster is still recording {total - left:,} of {total:,} partitions.** "
         "Until then, it shows filled partitions as missing."
     )
 
@@ -75,12 +70,7 @@ class Recording:
     _done: set[ModelName] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.left = self._open = self.total
-
-    @property
-    def total(self) -> int:
-        """Number of all partitions."""
-        return sum(self.counts.values())
+        self.left = self._open = sum(self.counts.values())
 
     def add(self, events: int) -> None:
         """Count recorded partitions, and store the progress."""

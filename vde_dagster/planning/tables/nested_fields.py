@@ -104,6 +104,7 @@ def cast_to(type_: str, has: str) -> ShownFields:
     return ShownFields(has, has, type_, has)
 
 
+@lru_cache(maxsize=10_000)
 def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     """Return how a definition reads and fills a column.
 
@@ -113,11 +114,6 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
         shown: The definition's fields at every depth, in order; none for a definition that shows
             all fields but those added in place.
     """
-    return _select_fields(has, added, shown)
-
-
-@lru_cache(maxsize=10_000)
-def _select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     return _Showing(dict(added), shown).fields(has)
 
 

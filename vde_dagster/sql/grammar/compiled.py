@@ -220,7 +220,6 @@ class Network(NamedTuple):
     rule_of: list[int]
     starts: list[int]
     token_types: list[int]
-    highest: int
 
 
 class UnknownFormat(Exception):
@@ -268,7 +267,7 @@ def read_network(text: str) -> Network:
             () if kind in (EPSILON, RULE) else _symbols(kind, first, second, third, sets, whole)
         )
         edges[source].append(Edge(kind, target, first, second, third, symbols))
-    return Network(edges, set(stops), rule_of, starts, token_types, highest)
+    return Network(edges, set(stops), rule_of, starts, token_types)
 
 
 def _numbers(text: str) -> Iterator[int]:
