@@ -116,7 +116,7 @@ class AuditOrder:
     late: dict[ModelName, frozenset[ModelName]] = field(default_factory=dict)
 
     def is_late(self, model: ModelName, reads: Sequence[ModelName]) -> bool:
-        """Check whether an audit of a model that reads some tables runs after all fills."""
+        """Check whether a model's audit that reads some tables runs after all fills."""
         return not self.late.get(model, frozenset()).isdisjoint(reads)
 
 

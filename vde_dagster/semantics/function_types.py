@@ -228,7 +228,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether the letters of a call match; from `MANY` on, they match the last place."""
+        """Return whether the letters match; from `MANY` on they are tested by the last place."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

@@ -1,4 +1,4 @@
-"""Operators in translated texts next to a model's query: audits, statements, keys and tests.
+"""Operators in translated texts besides a model's query: audits, statements, keys and tests.
 
 The analysis of a model's query checks the query's operators; these texts are not analyzed.
 """

@@ -207,7 +207,7 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove a trailing comma, as in `SELECT a, FROM t`; a column may be called `from`."""
+    """Remove a trailing comma, as in `SELECT a, FROM t`, unless `from` is a column."""
     if _word(tokens, index) != ",":
         return
     word, behind = _word(tokens, index + 1), _word(tokens, index + 2)

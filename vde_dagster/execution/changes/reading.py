@@ -85,7 +85,7 @@ class Changes:
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
-        """Read the rows of `read` as an Arrow table, without rows in Python."""
+        """Read the rows of `read` as an Arrow table, without Python values."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also without changes: only the engine knows the Arrow types.
         table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)

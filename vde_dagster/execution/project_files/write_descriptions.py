@@ -227,8 +227,9 @@ def _check(
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Check that a new text has the old content and the new places: `{a: x}` leaves no place for
-    lines.
+    """Check that a new text has the old content and the new places.
+
+    A mapping in braces (`{a: x}`) has no place for new lines.
     """
     was = {one.model: one for one in read_descriptions(before, names)}
     try:

@@ -257,7 +257,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
             self._watch()
 
         def _watch(self) -> None:
-            """Start the timer while a request is being received."""
+            """Run the timer only while a request is being received."""
             theirs = self.conn.their_state
             if self.transport.is_closing():
                 self._time(None)

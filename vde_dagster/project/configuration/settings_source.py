@@ -276,7 +276,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _day(value: Any) -> Any:
-    """Read a day in the spellings of headers and flags; Pydantic takes seconds since 1970, too."""
+    """Read a day in the spellings of headers and flags, which are not seconds since 1970."""
     from pydantic_core import PydanticCustomError
 
     if value is None or type(value) is date:

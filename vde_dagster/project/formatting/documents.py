@@ -1,8 +1,8 @@
 """Texts whose lines break where necessary: a small pretty printer.
 
 After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits,
-otherwise each of its lines breaks. Comments are an addition: a comment at a line's end stays there,
-and all other comments get a separate line.
+otherwise each `LINE` and `SOFT` in it breaks. Comments are an addition: a comment at a line's end
+stays there, and all other comments get a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> written(words, 80)

@@ -243,7 +243,7 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
 
 
 def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Lay out a value with its spaces; lines end where they ended, or the value is one line."""
+    """Lay out a value with its spaces, in its original lines or in one line."""
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node

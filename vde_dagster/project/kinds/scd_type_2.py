@@ -94,7 +94,7 @@ class ScdType2(Kind):
         unique_key: Columns and expressions that identify the versions of a row; NULLs are equal.
         valid_from_name: Added column with the start of a version.
         valid_to_name: Added column with the end of a version; NULL for the current version.
-        time_data_type: Spark SQL type of both.
+        time_data_type: Spark SQL type of these two columns.
         invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
         updated_at_name: Column with the time of a row's last update, if there is one.
         as_dbt: Whether versions begin and end exactly as in dbt's snapshots: at `updated_at`, for

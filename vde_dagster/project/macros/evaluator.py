@@ -53,7 +53,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Return the error for code that tests for the stage `loading`, when macros run."""
+    """Return the error for code of a macro that tests for the stage `loading`."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "

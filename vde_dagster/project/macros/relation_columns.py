@@ -38,7 +38,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 
 
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Complete a name by the schema of the only table of this name after FROM or JOIN in a text.
+    """Complete a name with the schema of its only mention after FROM or JOIN in a text.
 
     SQLMesh's `columns_to_types` does the same: it compares as many parts of the name as are given
     with the tables that the model reads.

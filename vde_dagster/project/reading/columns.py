@@ -298,7 +298,7 @@ class _Branch(SelectPieces):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Index of the word SELECT, and of the first token after a set operation's branch."""
+        """Indexes of the branch's word SELECT, and of the first token after the branch."""
         return self._begin, self._until(self._begin + 1, ENDS | TAIL)
 
 
@@ -350,7 +350,7 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
 
 
 def _names_itself(alias: exp.Alias) -> bool:
-    """Check whether an alias is a column of its expression, as in `f(a) AS a`."""
+    """Check whether an alias is also a column in its expression, as in `f(a) AS a`."""
     from sqlglot import exp
 
     name = alias.alias.lower()

@@ -50,7 +50,7 @@ class FileContext:
         defaults: Default properties of models.
         templates: Texts of files of Jinja macros, by path.
         model: The model that is being read.
-        trusted: Functions that this model takes to mean the same on Spark.
+        trusted: Functions that this model assumes to be equal on Spark.
     """
 
     settings: Settings

@@ -97,7 +97,7 @@ class Surrounds(Protocol):
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before and after everything else, next to the settings' own."""
+        """Return Spark SQL to run before and after everything else, besides the settings' own."""
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")

@@ -171,7 +171,7 @@ class Binder:
         return self.give_up("values of types that have none in common", node)
 
     def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
-        """Bind a comparison of values; Spark compares no maps, and not values of any two types."""
+        """Bind a comparison of values; Spark compares no maps, and only some pairs of types."""
         maps = any(called(e.unnest()) == "map" for e in values)
         if maps or are_not_comparable(map(infer_family, values)):
             return self.give_up("a comparison of types that Spark does not compare", node)

@@ -153,7 +153,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Bind a name of both a column and an alias; its meaning depends on the clause and the
+    """Bind a name that a column and an alias share; its meaning depends on the clause and the
     engine.
     """
     if column is None or column.node is alias.node:

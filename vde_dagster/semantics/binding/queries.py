@@ -261,7 +261,7 @@ def _repeats_column(rel: Rel) -> bool:
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
-    """Return the queries of a chain; a UNION also takes in UNIONs and UNION ALLs on its left."""
+    """Return a chain's queries; a UNION includes queries of UNIONs and UNION ALLs on its left."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
     while True:

@@ -255,7 +255,7 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    """Refuse a time plus a number; DuckDB's date_trunc() by days is a date."""
+    """Refuse a time plus a number of days, which is a date in other dialects."""
     what = "a time plus a number of days is a date, which Spark refuses"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 

@@ -164,7 +164,7 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write DECODE with texts as results as the CASE that Spark makes of it, which matches NULL.
+    """Write a DECODE whose results are texts as Spark's CASE for it, which matches NULL.
 
     Other results stay: in ANSI mode, whole numbers become BIGINT, whatever their types.
     """

@@ -224,7 +224,7 @@ class Classes:
             self._of[member] = merged
 
     def members(self, node: Node) -> list[Node]:
-        """Return the class of an expression."""
+        """Return the members of an expression's class."""
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:

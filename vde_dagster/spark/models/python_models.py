@@ -42,7 +42,7 @@ class ModelContext:
         files: The texts of the model's code, by path relative to the project's folder.
         root: The project's folder, where there is one.
         page: Path for a notebook that the code may write, and that Dagster then shows.
-        trusted: Functions of the dialect that are taken to mean the same on Spark.
+        trusted: Functions of the dialect that are assumed to be equal on Spark.
         is_cancelled: Returns whether the plan was canceled, which already stops Spark's jobs; long
             work in Python calls it between two steps, to end early.
     """

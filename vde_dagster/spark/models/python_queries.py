@@ -26,7 +26,7 @@ def query_in_spark(
 
     Args:
         query: A text of the dialect, or a tree, which has no dialect.
-        trusted: Functions and operators that are taken to mean the same on Spark.
+        trusted: Functions and operators that are assumed to be equal on Spark.
 
     Raises:
         ExecutionError: The query cannot be parsed, or may have other values on Spark.

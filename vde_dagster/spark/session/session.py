@@ -79,7 +79,7 @@ def require_spark(settings: SessionSettings) -> None:
 
 
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
-    """Return a session next to another session, with a project's catalog and configuration."""
+    """Return a new session in another session's Spark, with a project's catalog and settings."""
     session = connect(settings) if is_remote(root) else root.newSession()
     _configure(session, settings)
     return session

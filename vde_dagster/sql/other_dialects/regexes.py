@@ -173,7 +173,7 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Replace the first match only where the dialect does, with groups in Java's form."""
+    """Replace only the first match where the dialect does, with groups in Java's form."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")

@@ -64,7 +64,7 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
-    """Return a sum; of a literal integer and a number, return a literal."""
+    """Return a sum, computed if the left side is a literal and the right side a number."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:

@@ -108,7 +108,7 @@ class ServersClock:
         raise UsageError(
             f"this machine's clock is {seconds:,} seconds {side} the database server's clock, "
             f"which reads {instant_text(self.now())}",
-            hint="set the wrong clock (NTP), then run the command again; nothing was changed",
+            hint="correct the clock (NTP), then run the command again; nothing was changed",
         )
 
     def _compare(self, ask: Callable[[], datetime]) -> None:
