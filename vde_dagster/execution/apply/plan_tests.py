@@ -116,7 +116,7 @@ class PlanTests:
         self.passed.save(keep=True)
         if failed:
             raise UnitTestFailedError(
-                f"plan {plan.id} was not published, unit tests failed: "
+                f"plan {plan.id} was not published because unit tests failed: "
                 + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
                 hint="run `vde test` to see the rows; then fix the model and plan again, or fix "
                 "the "

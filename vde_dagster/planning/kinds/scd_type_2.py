@@ -63,7 +63,7 @@ class ScdMeaning(Meaning):
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return whether the history may be recomputed."""
+        """Return "restatable" if the history may be recomputed."""
         return [] if model.kind.disable_restatement else ["restatable"]
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -227,7 +227,7 @@ def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> I
                 raise ProjectError(
                     f"cell {cell.number}: the model read here cannot be determined from the code: "
                     f"{ast.unparse(call)[:80]}",
-                    hint="write the name as a string, or name all in depends_on (…) of the header",
+                    hint="write the name as a string, or list it in depends_on (…) of the header",
                     location=SourceLocation(notebook.path),
                 )
             yield from _named(cell, text, notebook.path, context, is_query=is_query)

@@ -100,7 +100,7 @@ class PlanJobs:
             self._cancelled.discard(plan_id)
 
     def is_cancelled(self, plan_id: str) -> bool:
-        """Return whether a plan was canceled, and not begun again."""
+        """Return whether a plan was canceled and has not begun again."""
         return plan_id in self._cancelled
 
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:

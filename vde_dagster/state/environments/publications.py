@@ -138,7 +138,7 @@ class PublicationStore:
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Return whether a publication happened, and make the answer final.
+        """Return the status of a publication, and make its decision final.
 
         A publication that has not happened is aborted, so that it cannot happen later.
         """
