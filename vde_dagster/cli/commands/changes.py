@@ -48,7 +48,7 @@ Forget = Annotated[bool, typer.Option("--forget", help="Delete the cursor withou
 Cursors = Annotated[bool, typer.Option("--cursors", help="List only the model's cursors.")]
 SqlOnly = Annotated[
     bool,
-    typer.Option("--sql", help="Print the Spark SQL that returns the changes without running it."),
+    typer.Option("--sql", help="Only print the Spark SQL that returns the changes."),
 ]
 Each = Annotated[bool, typer.Option("--each", help="Show each version's changes, not net changes.")]
 Format = Annotated[
