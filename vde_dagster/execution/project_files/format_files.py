@@ -105,7 +105,7 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return a path, given relative to the root or to this folder, relative to the root."""
+    """Return the path from the root to a file given from there or from the current folder."""
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
