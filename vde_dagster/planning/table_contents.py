@@ -169,7 +169,7 @@ def state_of(
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
-    """Return whether only fills, or no changes of rows, lie between commits and a state."""
+    """Return whether all commits, back to the given ones, are fills or changed no rows."""
     wanted = set(against)
     for commit in line:
         if not wanted:

@@ -102,7 +102,7 @@ def _null_values(
 
 
 def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
-    """Write a column with a value for NULL, of the column's type if that is known."""
+    """Write a column with a value in place of NULL, in the column's type if that is known."""
     from sqlglot import exp
 
     text = exp.Literal.string(value).sql("spark")
