@@ -55,7 +55,7 @@ def test_a_column_that_no_model_has_is_told_where_it_is_named(
     shop: ProjectFolder, vde: Vde
 ) -> None:
     shop.edit("metrics/shop.yaml", "expr: amount", "expr: amont * 2")
-    said = "the metric 'mean_order' reads staging.orders.amont, which is not a column of it"
+    said = "the metric 'mean_order' reads staging.orders.amont, but the model has no such column"
     for command in (("plan", "dev"), ("metrics", "list")):
         ended = vde(*command, "--project", shop.root, "--json")
         error = ended.json["error"]

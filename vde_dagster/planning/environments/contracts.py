@@ -175,8 +175,8 @@ def unknown_columns_read(
                 if is_metric:  # Several metrics of one measure have one mistake.
                     reported.add((name, column))
                 problem = Problem(
-                    f"the {reader.what} '{reader.name}' reads {name}.{column}, which is not a "
-                    "column of it",
+                    f"the {reader.what} '{reader.name}' reads {name}.{column}, but the model has "
+                    "no such column",
                     suggest(column, known, "columns"),
                     place,
                     certain=reader.what != "exposure",

@@ -137,7 +137,7 @@ class TimeColumn:
             if len(values) > MOST_VALUES:
                 raise ExecutionError(
                     f"the time_format '{self.format}' of '{self.name}' does not sort by time, "
-                    f"and {interval.text} has more than {MOST_VALUES} of its values",
+                    f"and the interval {interval.text} has more than {MOST_VALUES} values",
                     hint="use a format that sorts, such as %Y-%m-%d, or set a batch_size",
                 )
         return values

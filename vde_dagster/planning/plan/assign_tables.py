@@ -190,7 +190,7 @@ class _Assignment:
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Return whether a table holds every row and column value of a snapshot.
 
-    They then have the same fill version, and the table has all of the snapshot's column versions. A
+    Such a table has the snapshot's fill version, and all of the snapshot's column versions. A
     table of several definitions serves only snapshots that extend it.
     """
     forward = snapshot.forward

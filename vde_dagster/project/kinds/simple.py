@@ -76,7 +76,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """Check in the graph: it reads models, has no readers, and neither a table nor a view."""
+    """A standalone audit: it reads models, has no readers, and neither a table nor a view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

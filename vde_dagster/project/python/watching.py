@@ -258,7 +258,7 @@ class _Watched:
             left = 1.0 if self._raise() else 0.001
 
     def _raise(self) -> bool:
-        """Raise TooSlow in the watched thread, unless that thread just enters or leaves the block."""
+        """Raise TooSlow in the watched thread, unless that is entering or leaving the block."""
         if _runs(_OF_WATCHED, sys._current_frames().get(self._thread)):
             return False
         self._raised = True

@@ -331,7 +331,7 @@ class EngineProcess:
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """Wait for the end.
+        """Wait for the end of the JVM.
 
         Raises:
             subprocess.TimeoutExpired: The JVM did not end in time (seconds).

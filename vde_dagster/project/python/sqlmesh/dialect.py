@@ -18,7 +18,7 @@ def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
 
 
 def parse(sql: str, default_dialect: Any = None, match_dialect: bool = True) -> list[exp.Expr]:
-    """Read statements."""
+    """Parse SQL statements."""
     return parse_plain_statements(sql, default_dialect)
 
 
