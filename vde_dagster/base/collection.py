@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def collection_paused() -> Iterator[None]:
     """Pause the collector while the block creates objects that are kept.
 
-    The collector would visit all of them again and again: half of the time to load 5,000 models.
+    Otherwise the collector visits them again and again: half of the time to load 5,000 models.
     """
     if not gc.isenabled():
         yield
@@ -26,6 +26,6 @@ def collection_paused() -> Iterator[None]:
 def keep_forever() -> None:
     """Exclude all present objects from later collections, in a process that needs them to its end.
 
-    The first collections after a pause would visit them several times.
+    Otherwise the first collections after a pause visit these objects several times.
     """
     gc.freeze()

@@ -1,6 +1,6 @@
 """Every hash that outlives a process: 128 bits of BLAKE2b over an encoding without collisions.
 
-Three functions encode their input differently, which cannot change because existing versions, ids
+Three functions encode their input differently; this cannot change, because existing versions, ids
 and caches depend on it:
 
 - `digest` of texts, as hexadecimal digits: snapshots, tables, plans, keys of the memo.

@@ -142,7 +142,7 @@ def _values(
 ) -> Iterator[tuple[Any, int]]:
     """Yield the distinct values of a file's column with their counts; instants are rounded down.
 
-    The unit of rounding divides all ranges, so that a year of microseconds is few values.
+    All ranges are multiples of the unit of rounding, so that a year of microseconds has few values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

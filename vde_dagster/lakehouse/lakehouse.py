@@ -57,7 +57,7 @@ class Lakehouse(LakeHandles):
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
         """Return the properties of an environment's views whose names end with a suffix.
 
-        They are empty for a view that was changed after its publication.
+        The properties are empty for a view that was changed after its publication.
         """
         views = self._views_there(environment, suffix)
 

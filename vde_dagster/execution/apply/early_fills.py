@@ -1,9 +1,9 @@
 """Fills before their time, by a clock that was ahead, which do not count as filled.
 
 When the clock goes back, a fill recorded later than now, or a range that ends later, shows that the
-clock was ahead: it was filled between the table's previous fill and now. Ranges that ended after
-the previous fill are filled again when they are due. If no process runs until the wrong clock's
-time has come, early fills cannot be distinguished from fills in time.
+clock was ahead: the range was filled between the table's previous fill and now. Ranges that ended
+after the previous fill are filled again when they are due. If no process runs until the wrong
+clock's time has come, early fills cannot be distinguished from fills in time.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Auditor:
 
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table; its methods are called in this order.
+    """Fills ranges of one model's table; callers use the methods from top to bottom.
 
     Args:
         filler: Definition that fills the table.
@@ -126,8 +126,8 @@ class RangeFiller:
     def recover(self, left: LeftOver, missing: IntervalSet, *, again: bool) -> IntervalSet:
         """Record ranges that were committed but not recorded, after auditing them again.
 
-        A process that died between Iceberg's commit and the state's leaves such ranges. Rows that
-        are not needed, or fail a blocking audit, are removed from the branch.
+        A process that died between Iceberg's commit and the state's commit leaves such ranges. Rows
+        that are not needed, or fail a blocking audit, are removed from the branch.
 
         Args:
             again: Whether the plan refills ranges that were filled before it.

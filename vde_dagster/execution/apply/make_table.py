@@ -1,6 +1,6 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Both are one commit of Iceberg metadata, without an engine, in one transaction with the state.
+Each is one commit of Iceberg metadata, without an engine, in one transaction with the state.
 Columns and fields are added and never removed: readers and fills name their columns and fields.
 """
 

@@ -121,7 +121,7 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
     """Return the views of an environment's current version that a new set does not contain.
 
-    Includes external and embedded models; the publication drops only views that exist.
+    The result includes external and embedded models; the publication drops only views that exist.
     """
     if current is None:
         return ()

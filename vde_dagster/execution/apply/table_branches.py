@@ -278,7 +278,7 @@ class TableLeases:
     ) -> TableLeases:
         """Take the leases of published tables.
 
-        In the order of their names, so that two applies cannot deadlock.
+        The leases are taken in the order of their names, so that two applies cannot deadlock.
         """
         held = {
             table_id: until.enter_context(

@@ -2,9 +2,9 @@
 
 Production owns its tables: all of them move back together, and the ranges that were filled at that
 version count as filled again. Any other environment owns the tables that no other environment
-contains. Inputs of these may be live tables that do not move. So if such a table moves back, ranges
-count as filled again only if they have not been recomputed or invalidated since; all other ranges
-may be computed from rows that no longer exist.
+contains. Inputs of these tables may be live tables that do not move. So if a table of such an
+environment moves back, ranges count as filled again only if they have not been recomputed or
+invalidated since; all other ranges may be computed from rows that no longer exist.
 """
 
 from __future__ import annotations

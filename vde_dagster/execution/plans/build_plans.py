@@ -289,7 +289,7 @@ def select_models(
     """Return the project with only the selected models changed.
 
     A model that is not selected keeps the environment's definition (or, for a new environment,
-    production's); a model in neither is left out unless a selected model reads it.
+    production's); a model that neither of them has is left out unless a selected model reads it.
 
     Raises:
         UsageError: A pattern selects nothing.

@@ -3,7 +3,7 @@
 The fill of a table that is replaced as a whole costs as much as earlier fills. A fill by intervals
 has a fixed part and a part proportional to the range: a line through earlier fills (least squares,
 neither part below zero) determines both. Recent fills have more weight. The deviations of the fills
-give the range of the estimate, wider for few fills, and their number its basis.
+give the range of the estimate, wider for few fills; the number of fills is given as its basis.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gates: conditions of plug-ins that a plan must meet before it is applied.
 
-A gate is active in projects with its table of settings. It is evaluated when a plan is created,
-which stores the result for display, and again before anything is applied, which is decisive.
+A gate is active in a project that has the gate's table of settings. It is evaluated when a plan is
+created, to show the result, and again before anything is applied: only this second result decides.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Spark reads any file for ``text.`/etc/passwd` ``, and calls any Java method for `reflect(…)`, but a
 user who may query an environment may not own Spark's machine. Functions are searched in the query's
-tokens, so that no interpretation of the grammar can hide one; tables in its tree.
+tokens, so that no interpretation of the grammar can hide one; tables are searched in its tree.
 """
 
 from __future__ import annotations

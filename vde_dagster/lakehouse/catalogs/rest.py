@@ -5,9 +5,9 @@ the pointer is compared, and the change sent with its base as requirements. Its 
 compare-and-swap, so a publication cannot depend on them: environments are recorded in the state,
 and views are at most a mirror of it (`lakehouse/publishing/mirror.py`).
 
-A replacement has the view's uuid as its only requirement, as the protocol has no other; two
-replacements of one state both succeed, and reading again shows which one came last.
-Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
+A replacement has the view's uuid as its only requirement, because the protocol has no other
+requirement; two replacements of one state both succeed, and reading again shows which one came
+last. Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
 (`CreateViewRequest`, `CommitViewRequest`).
 """
 

@@ -2,7 +2,7 @@
 
 A location from a stored row may have many spellings: with `..`, with a symbolic link, in another
 scheme, with a query that a client of an object store cuts off, or as the folder of a neighbor whose
-name has the warehouse's as a prefix. All deletions call this check first.
+name begins with the warehouse's name. All deletions call this check first.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
 def _find_folder(run: Cleaning, drop: _Drop) -> None:
     """Find a table's metadata pointer and folder, and verify that both belong to the table.
 
-    The name in the state store does not prove it: the catalog may have another table under
-    that name.
+    The name in the state store does not prove this: the catalog may have another table under that
+    name.
     """
     lakehouse, table = run.lakehouse, drop.table
     if table.branch is not None:

@@ -15,7 +15,7 @@ rules ensure that no file is deleted that is committed later, or is still read:
   ledger is read after the metadata, since both change in one transaction.
 
 A missing or damaged manifest is an error, and if the metadata spells locations differently than the
-storage does, no file is an orphan: unsure means no deletion.
+storage does, no file is an orphan: in doubt, nothing is deleted.
 """
 
 from __future__ import annotations

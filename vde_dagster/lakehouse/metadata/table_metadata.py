@@ -1,7 +1,7 @@
 """Table metadata as the Iceberg table specification defines it. Pure: JSON in, JSON out.
 
-Edited as JSON and not through a library's classes, so that unknown fields of newer format versions
-are preserved. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
+It is edited as JSON and not through a library's classes, so that unknown fields of newer format
+versions are preserved. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
 """
 
 from __future__ import annotations

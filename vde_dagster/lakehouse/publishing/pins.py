@@ -185,7 +185,7 @@ def pinned_metadata(
 ) -> dict[str, Any] | None:
     """Return metadata with only a model's columns and a pinned snapshot; None if that is gone.
 
-    The snapshot names the shown schema, because some readers use it as the table's.
+    The snapshot names the shown schema, because some readers use that as the table's schema.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]

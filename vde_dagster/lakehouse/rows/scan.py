@@ -85,7 +85,7 @@ def _read_file(
     Args:
         wanted: The columns of the table's schema.
         types: The columns' Arrow types.
-        deletes: Positions in the file.
+        deletes: Positions of deleted rows in the file.
     """
     metadata, file = table.metadata, task.file
     version = metadata.format_version

@@ -48,10 +48,10 @@ def read_by(
 ) -> tuple[Leg, ...] | ByLineage | None:
     """Choose the method of comparing two snapshots of one table.
 
-    Iceberg's changelog returns the rows of a range of commits where no delete files exist: "Delete
-    files are currently not supported in changelog scans", not even in a range that only adds rows.
-    Row lineage (https://iceberg.apache.org/spec/#row-lineage) needs one snapshot to be an ancestor
-    of the other.
+    Iceberg's changelog returns the rows of a range of commits only if no delete files exist
+    ("Delete files are currently not supported in changelog scans"), even for a range that only adds
+    rows. Row lineage (https://iceberg.apache.org/spec/#row-lineage) needs one snapshot to be an
+    ancestor of the other.
 
     Args:
         before: The commits that lead to the earlier version's snapshot, newest first, as far as
@@ -411,9 +411,9 @@ def view_query(
 ) -> str:
     """Write a query that returns the changes from any version to the last one.
 
-    It starts with a `resync` mark and all rows of the oldest version as inserts, both numbered with
-    that version. A reader that already has this version or a later one filters by number and skips
-    them.
+    The result starts with a `resync` mark and all rows of the oldest version as inserts, both
+    numbered with that version. A reader that already has this version or a later one filters by
+    number and skips these rows.
 
     Args:
         rows: The query that reads the oldest version; None where that version has no view.

@@ -172,7 +172,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
     """Find a model that replaces whole partitions with the rows of shorter intervals.
 
     A query that reads more than its interval is correct: `@start_date` is the whole day of an hour.
-    So may be a query that computes its range (`date_trunc('MM', @start_date)`).
+    A query that computes its range (`date_trunc('MM', @start_date)`) may be correct, too.
     """
     model = known.model
     if model.query is None or not model.kind.by_partitions:

@@ -67,8 +67,8 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find compared texts in double quotes, which quote names in most engines.
 
-    If a Spark setting makes double quotes quote names, every use is refused, because the analysis
-    reads it as a text.
+    If a Spark setting makes double quotes quote names, every word in double quotes is refused,
+    because the analysis reads it as a text.
     """
     model = known.model
     if model.query is None or '"' not in model.query:
@@ -205,7 +205,7 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
 def kind_in_header(model: Model) -> type[Kind] | None:
     """Return the kind named in a model's file; None if a decorator computes it.
 
-    It differs from the model's own kind if a kind expanded one model into several.
+    This kind differs from the model's own if a kind expanded one model into several.
     """
     if _is_python(model):
         value = _in_decorators(model.source, model.location.line or 1).get("kind")

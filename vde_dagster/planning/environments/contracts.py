@@ -158,8 +158,8 @@ def unknown_columns_read(
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
     """Yield columns that metrics, syncs and exposures read and that their models lack.
 
-    A metric or a sync cannot work without them. For an exposure this is a warning: a plan that
-    removes a column lists the dashboards that read it.
+    A metric or a sync cannot work without these columns. For an exposure this is a warning: a plan
+    that removes a column lists the dashboards that read it.
     """
     reported: set[tuple[ModelName, str]] = set()
     for reader in readers:

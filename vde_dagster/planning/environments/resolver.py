@@ -177,7 +177,7 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
-    All branches of a table share its schema, so a reader that names no fields would see those that
+    All branches of a table share its schema, so a reader that names no fields would see fields that
     another environment adds. So every reader of such a table names its fields, from the first
     publication on. Naming fields inside of arrays and maps requires reading all of these fields, so
     only readers of forward-only models do it.
@@ -202,7 +202,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
     """Return how a snapshot reads columns that its deployment has yet to widen, by output column.
 
-    Until then, the table has the earlier type; readers are planned for the definition's type.
+    Before that, the table has the earlier type; readers are planned for the definition's type.
     """
     if snapshot.forward is None:
         return {}
@@ -223,8 +223,8 @@ def _has_many(type_: str) -> bool:
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map the output columns of a definition to the physical columns that they fill, by version.
 
-    Outputs of equal versions hold equal values, so one may fill several columns, and another may
-    fill none. Columns that the kind names (time column, key) always fill one.
+    Outputs of equal versions hold equal values, so one output may fill several columns, and another
+    output none. Columns that the kind names (time column, key) always fill one.
 
     Args:
         snapshot: The definition; it makes every column of the table.

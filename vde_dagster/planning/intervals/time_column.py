@@ -1,6 +1,6 @@
 """Time columns: the rows of an interval, as a Spark condition.
 
-Iceberg overwrites rows by the same condition, so it only compares a column with literals.
+Iceberg overwrites rows by the same condition, which therefore only compares a column with literals.
 """
 
 from __future__ import annotations

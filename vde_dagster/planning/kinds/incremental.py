@@ -26,7 +26,7 @@ from vde_dagster.sql.expressions import Expression
 class IncrementalMeaning(Meaning):
     """A table that is filled piece by piece.
 
-    An audit looks at one piece at a time, so it proves nothing about the table.
+    An audit looks at one piece at a time, so it proves nothing about the whole table.
     """
 
     def fill(self, model: Model, rows: str) -> str:

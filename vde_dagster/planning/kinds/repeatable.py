@@ -99,7 +99,7 @@ def why_not_repeatable(
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     """Return the first word of a query that reads the time or the user; None if it reads neither.
 
-    In doubt the word counts: a column named like a function without brackets (`user`), for example.
+    In doubt the word counts, for example a column named like a function without brackets (`user`).
 
     Args:
         ignores_texts: Whether texts such as `'now'` are certainly used as texts.
@@ -152,7 +152,7 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 def _may_make_instants(tokens: list[Token]) -> bool:
     """Return whether a query converts to dates, or has the letters of a word such as `now`.
 
-    Only such a query is parsed.
+    Other queries are not parsed.
     """
     for token in tokens:
         if token.text == "::" or token.text.lower() in _TO_INSTANTS:

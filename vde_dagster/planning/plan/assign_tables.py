@@ -283,7 +283,7 @@ def choose_table(
 ) -> PhysicalTable | None:
     """Pick the table that serves a snapshot with the least work left.
 
-    It has the most filled time; among equals the fewest surplus columns, then the first id.
+    This table has the most filled time; among equals the fewest surplus columns, then the first id.
 
     `usable` returns whether the missing intervals of a table can be filled.
     """

@@ -1,7 +1,7 @@
 """Forward-only changes: a snapshot reuses the table that production shows.
 
-It inherits production's fill version and, by name, its columns' versions, so that the table serves
-it and its children do not change. New columns get new versions.
+The snapshot inherits production's fill version and, by name, the columns' versions, so that the
+table serves the snapshot, and its children do not change. New columns get new versions.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class ForwardOnly:
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
         """Return whether an environment previews the definition, so it stays forward-only.
 
-        If another environment has recomputed it, the user must choose.
+        If another environment has recomputed the model, the user must choose.
         """
         seen = [
             previewed

@@ -156,8 +156,8 @@ def restate_published(
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
     """Check that a restatement, which fills nothing else, shows no tables with fewer rows.
 
-    A run assigns a model another table where a parent's table was replaced, for example by a
-    preview after production moved away from the table that both showed.
+    A run assigns another table to a model if a parent's table was replaced, for example by a
+    preview, once production no longer shows the table that it shared with the environment.
 
     Raises:
         UsageError: A model would get a table that lacks ranges of its current table.
@@ -303,8 +303,8 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
     """Restate the last intervals before a model's end while a lookback would still cover them.
 
-    After a model's end no interval falls due whose lookback would include them, but late rows can
-    still arrive. Models that can only be computed again as a whole are left alone.
+    After a model's end no interval falls due whose lookback would include the last intervals, but
+    late rows can still arrive. Models that can only be computed again as a whole are left alone.
     """
     kind, cadence = snapshot.model.kind, snapshot.cadence
     end, lookback = snapshot.model.end_at(now), kind.lookback

@@ -67,7 +67,7 @@ def relation(
 ) -> str | None:
     """Return the query for a model's name; None for other names.
 
-    `interval` is its reader's range (UTC), for the time variables of a query without a table.
+    `interval` is the reader's range (UTC), for the time variables of a query without a table.
     """
     if name not in resolver.entries:
         return None

@@ -124,8 +124,8 @@ def trino_query(
 ) -> str | None:
     """Translate a query to the types that Spark gave it; None if it cannot be translated.
 
-    Trino refuses a view whose query returns wider types than the view declares. Its `row_number`,
-    `hour` and `sum` of decimals do so.
+    Trino refuses a view whose query returns wider types than the view declares. Trino's
+    `row_number`, `hour` and `sum` of decimals do so.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.

@@ -1,7 +1,7 @@
 """The id of a snapshot: the hash of its stored bytes, which proves a row of the state.
 
-Snapshots with one id are equal in every field, texts for people included. Two that differ in a
-comment have two ids and one `meaning`; a plan keeps the published one.
+Snapshots with one id are equal in every field, texts for people included. Two snapshots that differ
+in a comment have two ids and one `meaning`; a plan keeps the published snapshot.
 """
 
 from __future__ import annotations

@@ -154,9 +154,9 @@ class CommitRange:
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
     """Return the commits that a reader continues with; `line` has the kept commits, newest first.
 
-    It starts after the last read if every later commit only added rows. Otherwise, because rows
-    were changed or removed or the last read commit has expired, it covers all rows, which replace
-    everything read before.
+    The range starts after the last read if every later commit only added rows. Otherwise, because
+    rows were changed or removed or the last read commit has expired, the range covers all rows,
+    which replace everything read before.
     """
     until = line[0].snapshot_id if line else None
     for commit in line:
