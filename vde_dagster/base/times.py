@@ -104,7 +104,7 @@ def parse_instant(text: str) -> datetime:
     """Read a date or instant by the rules of `parse_iso`; without a zone it is UTC.
 
     Raises:
-        ValueError: The text is neither.
+        ValueError: The text is neither a date nor an instant.
     """
     try:
         return utc(parse_iso(text))

@@ -320,7 +320,7 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
     """Refuse a text that is nested too deeply.
 
     Raises:
-        ProjectError: The text is nested too deeply; the error points at the first such bracket.
+        ProjectError: A bracket is nested too deeply; the error has its place.
     """
     found = too_deep(source, backslash=backslash)
     if found is not None:

@@ -1,10 +1,10 @@
 """Rights to read, to plan, to apply to environments other than production, and to publish it.
 
-On PostgreSQL they are group roles of the database. Roles read the state's tables and write them
+On PostgreSQL, rights are group roles of the database. Roles read the state's tables and write them
 only through views (`guards.write_views`), whose triggers decide about each row (`guards.rights`),
 so rights apply to every program. A state without these roles checks no rights: any login that can
-write to its tables may do everything, as the owner of the tables always may.
-A SQLite file has no users, so it has no rights either.
+write to its tables may do everything, as the owner of the tables always may. A SQLite file has no
+users, so it has no rights either.
 """
 
 from __future__ import annotations
