@@ -35,7 +35,7 @@ class SentenceGroup(TyperGroup):
     """A command group whose help shows the complete first sentence of each command."""
 
     def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
-        """Return the titles, each with the names of its commands."""
+        """Return the titles of the panels, each with the names of its commands."""
         return [("Commands", names)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -85,6 +85,6 @@ class Recording:
             self.left = self._open
 
     def complete(self) -> None:
-        """Store that every partition is recorded."""
+        """Store the fact that all partitions have been recorded."""
         self.left = 0
         self.store.outbox.set_left(self.consumer, 0)

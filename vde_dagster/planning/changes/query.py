@@ -440,7 +440,7 @@ def grouped_by(value: str, type_: str) -> str:
     """Write the grouping expression of a value, which is the value itself if Spark can group by it.
 
     Maps need another expression: Spark 4.1 sorts maps to group by them, and then treats NULL like
-    0, false or 1970-01-01 (for Iceberg's own arrays it fails). Variants cannot be grouped by.
+    0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')

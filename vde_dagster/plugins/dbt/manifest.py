@@ -496,7 +496,7 @@ def _called(text: str, node: Node, manifest: Manifest) -> Node | None:
 
 
 def unit_hash(unit: Unit | Reader) -> str:
-    """Hash a unit."""
+    """Hash a node, exposure or other unit of a manifest."""
     return digest(msgspec.json.encode(unit).decode())
 
 

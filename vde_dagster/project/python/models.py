@@ -370,7 +370,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
 
 
 class _Variables:
-    """Substitute for the context when an argument is computed while the project is read."""
+    """A stand-in for the context, to compute an argument while the project is read."""
 
     def __init__(self, python: PythonSource) -> None:
         self._python = python

@@ -156,7 +156,7 @@ class _Reach:
         )
 
     def _execute(self, module: Module) -> None:
-        """Include the statements that run when a module is imported."""
+        """Include in the version the statements that run when a module is imported."""
         if module in self.executed:
             return
         self.executed[module] = None

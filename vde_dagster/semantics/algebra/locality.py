@@ -38,7 +38,7 @@ Located = dict[str, set[tuple[str, ...]] | None]
 
 
 def locate(rel: Rel, key: Sequence[str], terms: Terms) -> Located:
-    """Return the columns that make a query local by a key (in lower case), for each table.
+    """Return, by table, the columns whose values determine the key (in lower case) of result rows.
 
     Raises:
         KeyError: The query has no such output column.
