@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -26,6 +29,7 @@ from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.leases import environment_lease
+from vde_dagster.state.plans.plans import PlanStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
@@ -360,3 +364,39 @@ def test_an_environment_that_expires_leaves_the_page_with_the_next_tick(
     assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]
     sync(workspace, instance)
     assert instance.get_dynamic_partitions(str(SHORT.environments.name)) == ["prod"]
+
+
+def test_two_daemons_whose_ticks_overlap_plan_the_same_files_once(
+    folder: ProjectFolder, synchronous: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ticks have one cursor and both have planned before one of them stores its plan."""
+    folder.write("pyproject.toml", '[tool.vde.dagster]\nauto_apply = {dev = "never"}\n')
+    both, save = Barrier(2), PlanStore.save
+
+    def save_together(*given: Any, **named: Any) -> Any:
+        both.wait(60)
+        return save(*given, **named)
+
+    def look(cursor: str | None) -> dg.SensorResult:
+        result = evaluate(folder.root, cursor, synchronous)
+        assert isinstance(result, dg.SensorResult), result
+        return result
+
+    cursor: str | None = None
+    for number in range(2):
+        before = shown(synchronous)
+        folder.edit(TOP, "kind FULL", f"kind FULL, owner 'team_{number}'")
+        monkeypatch.setattr(PlanStore, "save", save_together)
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(look, [cursor, cursor])
+        monkeypatch.setattr(PlanStore, "save", save)
+        assert one.cursor == other.cursor
+        assert one.run_requests == other.run_requests, "Dagster starts a run per key"
+        made = {request.partition_key for request in one.run_requests or ()}
+        assert len(made) == len(["prod", "dev"])
+        assert shown(synchronous) == made, "plans of earlier files have left"
+        assert made.isdisjoint(before)
+        with open_fake(folder.root) as workspace:
+            assert {record.id for record in workspace.store.plans.recent()} - before == made
+        cursor = one.cursor
+    assert isinstance(evaluate(folder.root, cursor, synchronous), dg.SkipReason)

@@ -60,6 +60,7 @@ class Plans:
         *,
         save: bool = True,
         author: str | None = None,
+        once: bool = False,
         at_once: bool = False,
         **said: Any,
     ) -> Plan:
@@ -69,6 +70,7 @@ class Plans:
             environment: The environment's name; it need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
+            once: Whether to return an equal proposal that already waits, instead of a second one.
             at_once: Whether the plan is applied immediately; without Spark, nothing is stored.
             said: Single fields of `PlanOptions`, instead of `options`.
 
@@ -94,7 +96,7 @@ class Plans:
             plan = replace(plan, branch=branch)
         if author is not None:
             plan = self.proposed(plan, author)
-        return self._store(plan, save=save, at_once=at_once)
+        return self._store(plan, save=save, at_once=at_once, once=once)
 
     def proposed(self, plan: Plan, author: str | None = None) -> Plan:
         """Return a plan of the project's files as a proposal, which needs an approval.
@@ -299,12 +301,13 @@ class Plans:
             rights.require_change(environment, f"apply a plan to '{environment}'")
         return save and rights.has("plan")
 
-    def _store(self, plan: Plan, *, save: bool, at_once: bool = False) -> Plan:
-        """Store a non-empty plan, if requested and if it can be applied."""
+    def _store(self, plan: Plan, *, save: bool, at_once: bool = False, once: bool = False) -> Plan:
+        """Store a non-empty plan, if requested and if it can be applied; return the stored one."""
         if save or at_once:
             plan = replace(plan, objections=tuple(self.gates.objections(plan)))
         if at_once and not plan.is_empty:
             require_engine_for(plan, self.handles, None)
         if save and not plan.is_empty:
-            self.handles.store.plans.save(plan)
+            stored = self.handles.store.plans.save(plan, once=once)
+            return plan if stored == plan.id else self.handles.store.plans.load(stored)
         return plan

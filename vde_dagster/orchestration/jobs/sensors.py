@@ -193,7 +193,8 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
 def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
     """Plan the environments that the settings list, in a new process, with their apply policies.
 
-    Plans equal to a rejected plan are closed and left out.
+    Plans equal to a rejected plan are closed and left out. Two daemons whose ticks overlap get the
+    same plans.
 
     Args:
         again: Environments to plan alone, without applying anything automatically.
@@ -204,7 +205,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     author = _author(workspace.root)
     made: list[tuple[Plan, AutoApply]] = []
     for name in sorted(again) or named:
-        plan = workspace.plan(name, author=author)
+        plan = workspace.plan(name, author=author, once=True)
         same = None if plan.is_empty else store.plans.find_rejected(plan)
         if same is None:
             found = workspace.plans.gates.stored_objections(plan)

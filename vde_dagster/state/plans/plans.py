@@ -71,10 +71,16 @@ class PlanStore:
     database: Database
     snapshots: SnapshotStore
 
-    def save(self, plan: Plan) -> None:
+    def save(self, plan: Plan, *, once: bool = False) -> str:
         """Store a plan and its snapshots; a stored plan never changes.
 
         A definition that an environment shows keeps the id under which it is stored.
+
+        Args:
+            once: Whether a proposal is not stored if an equal one waits, as two sensors make it.
+
+        Returns:
+            The plan's id, or the id of the equal one.
 
         Raises:
             StoreError: The state has another plan, or another definition, under one of the ids.
@@ -88,7 +94,12 @@ class PlanStore:
             payload=dump_plan(plan),
         )
 
-        def work(conn: Connection) -> None:
+        def work(conn: Connection) -> str:
+            for waiting in self._waiting_proposals(plan, conn) if once else ():
+                if _work(waiting) == _work(plan):
+                    return waiting.id
+                newer = f"the plan {plan.id} of the same files has later intervals"
+                self.set_status(waiting.id, "superseded", newer, conn)
             # With the plan, so that the janitor never finds snapshots that no plan refers to yet.
             own = [snapshot for key, snapshot in plan.snapshots.items() if key == snapshot.id]
             self.snapshots.save(own, conn)
@@ -102,8 +113,20 @@ class PlanStore:
                     hint=f"find out who wrote it (vde log), and plan again: vde plan "
                     f"{plan.environment}",
                 )
+            return plan.id
 
-        self.database.run_transaction(work, name="state.save_plan")
+        return self.database.run_transaction(work, name="state.save_plan")
+
+    def _waiting_proposals(self, plan: Plan, connection: Connection) -> list[Plan]:
+        """Return the unapplied proposals with a plan's files, author, options and definitions."""
+        table = schema.plans
+        query = select(table.c.payload).where(
+            table.c.environment == plan.environment,
+            table.c.status == "planned",
+            table.c.base_version == plan.base_version,
+        )
+        found = (load_stored_plan(payload).plan for payload in connection.scalars(query).all())
+        return [one for one in found if one.id != plan.id and _proposed(one) == _proposed(plan)]
 
     def load(self, plan_id: str) -> Plan:
         """Read a plan.
@@ -359,13 +382,25 @@ class PlanStore:
             .where(table.environment == plan.environment, table.status == "rejected")
             .order_by(table.created_at.desc())
         )
-        target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
         for row in self.database.rows(query):
-            stored = load_stored_plan(row.payload).plan
-            same = {name: entry.snapshot_id for name, entry in stored.entries.items()} == target
-            if same and stored.statements == plan.statements:
+            if _definitions(load_stored_plan(row.payload).plan) == _definitions(plan):
                 return str(row.plan_id)
         return None
+
+
+def _definitions(plan: Plan) -> tuple[object, ...]:
+    """Return what a plan publishes; plans that are made again have other ids of new tables."""
+    return {name: entry.snapshot_id for name, entry in plan.entries.items()}, plan.statements
+
+
+def _proposed(plan: Plan) -> tuple[object, ...]:
+    options = (plan.kind, plan.start, plan.end, plan.branch, plan.kept)
+    models = [(one.name, one.builds, one.restate, one.records_only) for one in plan.models]
+    return plan.proposal, options, models, _definitions(plan)
+
+
+def _work(plan: Plan) -> list[object]:
+    return [(one.name, one.intervals) for one in plan.models]
 
 
 def _was_rejected(record: PlanRecord) -> ConflictError:
