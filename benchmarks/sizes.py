@@ -29,6 +29,7 @@ SIZES = {
     "changed_keys_on_spark": Size("--rows 2000 --keys 200 --changed 10 --rounds 1", spark=True),
     "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
+    "dagster_faults": Size("--storage batched"),
     "dagster_launchpad": Size("--models 10 --times 1", spark=True),
     "dagster_load": Size("--models 50"),
     "dagster_names": Size("--projects 10"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -120,12 +121,12 @@ def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = F
     """Format a section with its heading and a maximum number of rows.
 
     Args:
-        narrow: Whether its table fits into Dagster's metadata, see `narrow_table`.
+        narrow: Whether its table fits into Dagster's metadata, see `plain_table`.
     """
     lines = [f"### {section.heading}"]
     if section.columns and section.rows:
         rows = [[_marked(cell) for cell in row.cells] for row in section.rows[:most]]
-        lines += ["", (narrow_table if narrow else plain_table)(section.columns, rows)]
+        lines += ["", plain_table(section.columns, rows, narrow=narrow)]
     elif section.rows:
         cells = (" ".join(literal(c.text) for c in row.cells) for row in section.rows[:most])
         lines += ["", *(f"- {text}" for text in cells)]
@@ -155,9 +156,8 @@ def diff_block(lines: Iterable[str]) -> str:
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
     """Format rows, at least one, as a narrow table of the first row's columns; None is `NULL`."""
     columns = list(rows[0])
-    return narrow_table(
-        columns, [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
-    )
+    cells = [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
+    return plain_table(columns, cells, narrow=True)
 
 
 def short_name(name: object) -> str:
@@ -183,51 +183,70 @@ def more_rows(total: int, most: int = MAX_ROWS) -> list[str]:
     return ["", f"…{and_more(total, most)}"] if total > most else []
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table; `|` is escaped."""
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, narrow: bool = False
+) -> str:
+    """Format a table; `|` is escaped.
+
+    Args:
+        narrow: Whether the table fits into Dagster's metadata, where columns are as wide as their
+            words. Words that are too long are cut in their middle. Columns that do not fit are
+            listed below the table, so the deciding columns come first.
+    """
+    if narrow:
+        columns, rows, left = _fitting(columns, rows)
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    if narrow and left:
+        lines += ["", f"Further columns: {', '.join(left)}"]
     return "\n".join(lines)
 
 
-def narrow_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a table that fits into Dagster's metadata, where columns are as wide as their words.
-
-    Words that are too long are cut in their middle. Columns that do not fit are listed below the
-    table, so pass the most important columns first.
-    """
-    widths = _column_widths(columns, rows)
-    least = accumulate(min(width, _NARROWEST) + _MARGIN for width in widths)
-    shown = max(sum(width <= MAX_WIDTH for width in least), 1)
-    widths, lines = widths[:shown], [line[:shown] for line in (columns, *rows)]
-    room = MAX_WIDTH - _MARGIN * shown
-    limit = max(widths, default=0)
-    while sum(min(width, limit) for width in widths) > room:
-        limit -= 1
-    heads, *cells = [[_cut_words(text, limit) for text in line] for line in lines]
-    left = ", ".join(columns[shown:])
-    return plain_table(heads, cells) + (f"\n\nFurther columns: {left}" if left else "")
+def _fitting(
+    columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
+    """Return a table cut to the width of Dagster's metadata, and the columns left out."""
+    words = _longest_words(columns, rows)
+    limits = [_NARROWEST_NAME, *[_NARROWEST] * (len(words) - 1)]
+    least = accumulate(map(_column_width, words, limits))
+    shown = sum(width <= MAX_WIDTH for width in least)
+    words, narrowest = words[:shown], limits[:shown]
+    limits = [max(map(max, words), default=0)] * shown
+    while sum(map(_column_width, words, limits)) > MAX_WIDTH:
+        limits = list(map(max, (limit - 1 for limit in limits), narrowest))
+    heads, *cells = [list(map(_cut_words, line, limits)) for line in (columns, *rows)]
+    return heads, cells, columns[shown:]
 
 
-MAX_WIDTH = 88
-"""Maximum width of a table in Dagster's metadata, in characters: about 600 pixels."""
-_MARGIN = 3
-"""Width of a column's margins, in characters."""
+MAX_WIDTH = 600.0
+"""Maximum width of a table in Dagster's metadata, in pixels."""
+_CHARACTER, _HEADING, _PADDING = 8.4, 7.0, 18.0
+"""Width of a character in Dagster's cells and headings, and of a column's padding, in pixels."""
 _NARROWEST = 8
-"""Width to which a column's words can be cut, in characters."""
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+"""Length to which a column's words can be cut, in characters."""
+_NARROWEST_NAME = 20
+"""The same for the first column, which names the row."""
+_LINK = re.compile(r"\[([^\]]*)\](\([^)]*\))")
+_WORD = re.compile(rf"{_LINK.pattern}|\S+")
 
 
-def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return the width of a table in characters: its columns' longest words, with margins."""
-    return sum(width + _MARGIN for width in _column_widths(columns, rows))
+def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> float:
+    """Return the width that a table needs, in pixels: of the longest word of each column."""
+    return sum(_column_width(words) for words in _longest_words(columns, rows))
 
 
-def _column_widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+def _longest_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Return the length of the longest word of each column's heading and cells."""
     return [
-        max(word_width(line[place]) for line in (columns, *rows)) for place in range(len(columns))
+        (word_width(name), max((word_width(row[place]) for row in rows), default=0))
+        for place, name in enumerate(columns)
     ]
+
+
+def _column_width(words: tuple[int, int], limit: int = sys.maxsize) -> float:
+    heading, cell = words
+    return max(min(heading, limit) * _HEADING, min(cell, limit) * _CHARACTER) + _PADDING
 
 
 def word_width(text: str) -> int:
@@ -240,13 +259,16 @@ _INVISIBLE = str.maketrans("", "", "`*\\")
 
 
 def _cut_words(text: str, limit: int) -> str:
-    if word_width(text) <= limit or _LINK.search(text):
-        return text
+    """Cut the long words of a text; links keep their targets."""
     head = (limit - 1) // 2
-    return " ".join(
-        word if word_width(word) <= limit else _cut(word, head, limit - 1 - head)
-        for word in text.split()
-    )
+
+    def cut(found: re.Match[str]) -> str:
+        word = found[0]
+        if found[2]:
+            return f"[{_cut_words(found[1], limit)}]{found[2]}"
+        return word if word_width(word) <= limit else _cut(word, head, limit - 1 - head)
+
+    return _WORD.sub(cut, text)
 
 
 def _cut(word: str, head: int, tail: int) -> str:

@@ -55,7 +55,7 @@ def test_metrics_stand_behind_their_models_and_tell_their_values(
     (saved,) = told("revenue_per_size").values()
     assert saved["rows"].splitlines() == [
         "| buyer__is_big | revenue |",
-        "| --- | --- |",
+        "|---|---|",
         "| False | 13.5 |",
         "| True | 20 |",
     ]

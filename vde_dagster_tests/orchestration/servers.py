@@ -176,7 +176,7 @@ class Dagster:
         request = urllib.request.Request(
             f"{self.url}/graphql", body, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             result = json.load(answer)
         assert not result.get("errors"), result["errors"]
         return result["data"]
@@ -371,7 +371,7 @@ def running_dagster(
         "DAGSTER_HOME": str(home),
         "VDE_PROJECT": str(project),
         "VDE_DAGSTER_URL": url,
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.getenv("PYTHONPATH")])),
     }
     text = (REPOSITORY / "workspace.yaml").read_text()
     for own, other in (("location_name: vde", location), ("module_name: " + _MODULE, module)):
@@ -382,10 +382,10 @@ def running_dagster(
     workspace = ["-w", str(file)]
     commands = {
         "webserver": ["dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace],
-        "daemon": ["dagster._daemon", "run", *workspace],
     }
-    for number in range(1, daemons):
-        commands[f"daemon_{number}"] = commands["daemon"]
+    for number in range(daemons):
+        name = f"daemon_{number}" if number else "daemon"
+        commands[name] = ["dagster._daemon", "run", *workspace]
     programs = Programs(home, project, environment, commands)
     try:
         for name in commands:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.consumer import forward_outbox
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster_tests.orchestration.conftest import run_job, version_of
 from vde_dagster_tests.orchestration.graphql import open_location
@@ -147,3 +151,24 @@ def test_each_partition_gets_its_own_facts_on_every_path(
             sync(workspace, instance)
 
     ran(days[3:], restate_outside)
+
+    looks, log = VdeTranslator(built.root), logging.getLogger("vde")
+    cursor = forward_outbox(built.root, instance, None, looks, log)
+
+    def restate_and_tick() -> None:
+        with Workspace.open(built.root) as workspace:
+            start, end = parse_instant("2024-01-01"), parse_instant("2024-01-04")
+            options = PlanOptions(start=start, end=end, restate=("marts.daily",))
+            workspace.apply(workspace.plan("prod", options))
+        assert isinstance(forward_outbox(built.root, instance, str(cursor), looks, log), str)
+
+    ran(days[:3], restate_and_tick)
+
+    def approve() -> None:
+        built.edit("models/marts/daily.sql", "count(*) AS orders", "count(*) + 1 AS orders")
+        with Workspace.open(built.root) as workspace:
+            plan = workspace.plan("prod", author="anna")
+            Reporter(workspace, instance).add_plan(plan.id)
+        run_job(built, instance, "vde_apply_job", partition=plan.id)
+
+    ran(days, approve)

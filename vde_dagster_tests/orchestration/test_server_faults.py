@@ -1,10 +1,15 @@
-"""Dead daemons, two daemons, a restarted webserver and a reload, with real processes of Dagster."""
+"""Dead daemons, two daemons, a restarted webserver and a reload, with real processes of Dagster.
+
+`python -m benchmarks.dagster_faults` repeats them with PostgreSQL as Dagster's storage.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -79,16 +84,27 @@ class Place:
             assert sync(workspace, instance).is_empty
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    root = tmp_path_factory.mktemp("faults")
+@contextmanager
+def open_place(root: Path, config: str = "") -> Iterator[Place]:
+    """Publish the project and start Dagster.
+
+    Args:
+        config: Text of `dagster.yaml`; the package's by default.
+    """
     folder = ProjectFolder(root / "project", FILES)
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
     location = "vde_dagster_tests.orchestration.slow_location"
-    with running_dagster(folder.root, root / "home", module=location, daemons=2) as dagster:
+    home = root / "home"
+    with running_dagster(folder.root, home, module=location, config=config, daemons=2) as dagster:
         found = Place(folder, dagster)
         wait_for(lambda: len(found.events()) == DAYS, "the events of the first apply")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with open_place(tmp_path_factory.mktemp("faults")) as found:
         yield found
 
 
@@ -147,3 +163,10 @@ def test_a_run_that_no_daemon_takes_runs_once_when_two_start(place: Place) -> No
     dagster.succeed(run)
     assert sum((place.fills() - before).values()) == 1
     place.check_pages()
+
+
+FAULTS = (
+    test_an_apply_continues_while_its_location_is_reloaded,
+    test_a_backfill_ends_although_a_daemon_is_killed_and_the_webserver_restarts,
+    test_a_run_that_no_daemon_takes_runs_once_when_two_start,
+)

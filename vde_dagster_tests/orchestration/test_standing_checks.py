@@ -14,6 +14,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.consumer import forward_outbox
+from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.plan.plan_options import PlanOptions
@@ -114,6 +115,18 @@ def test_work_on_a_version_of_dev_keeps_the_status_of_productions_checks_on_ever
     assert shown_by(instance) == expected, "restatement"
     sync(outside, instance)
     assert shown_by(instance) == expected, "sync"
+
+    folder.edit("models/daily.sql", "2 AS n", "3 AS n")
+    outside.reload()
+    proposed = outside.plan("dev", author="anna")
+    Reporter(outside, instance).add_plan(proposed.id)
+    run_job(folder, instance, "vde_apply_job", partition=proposed.id)
+    assert shown_by(instance) == expected, "approval"
+    looks, log = VdeTranslator(folder.root), logging.getLogger("vde")
+    cursor = forward_outbox(folder.root, instance, None, looks, log)
+    outside.apply(outside.plan("dev", restate=["db.daily"]))
+    assert isinstance(forward_outbox(folder.root, instance, str(cursor), looks, log), str)
+    assert shown_by(instance) == expected, "the sensor, after the command line's work"
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])

@@ -11,7 +11,7 @@ from vde_dagster.base.texts import size
 from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
 from vde_dagster.lakehouse.maintenance.sweep import Decision
 from vde_dagster.orchestration.names import Names
-from vde_dagster.reports.markdown import MAX_ROWS, literal, more_rows, narrow_table, short_name
+from vde_dagster.reports.markdown import MAX_ROWS, literal, more_rows, plain_table, short_name
 
 _COLUMNS = ("outcome", "subject", "reason", "size")
 
@@ -56,7 +56,8 @@ def _table(decisions: Iterable[Decision]) -> str:
         )
         for one in decisions
     ]
-    return "\n".join([narrow_table(_COLUMNS, rows[:MAX_ROWS]), *more_rows(len(rows))])
+    table = plain_table(_COLUMNS, rows[:MAX_ROWS], narrow=True)
+    return "\n".join([table, *more_rows(len(rows))])
 
 
 def _outcome(decision: Decision) -> str:

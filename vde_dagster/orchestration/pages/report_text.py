@@ -13,7 +13,7 @@ from vde_dagster.reports.markdown import (
     MAX_ROWS,
     literal,
     more_rows,
-    narrow_table,
+    plain_table,
     row_markdown,
     section_markdown,
     short_name,
@@ -79,7 +79,8 @@ def _title(report: Report, names: Names, is_open: bool) -> str:
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
     """Format the rows of a section without its title; plans become links to their pages."""
     rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
-    return "\n".join([narrow_table(section.columns, rows), *more_rows(len(section.rows), most)])
+    table = plain_table(section.columns, rows, narrow=True)
+    return "\n".join([table, *more_rows(len(section.rows), most)])
 
 
 def _linked(cell: Cell, names: Names) -> str:

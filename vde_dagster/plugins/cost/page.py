@@ -118,14 +118,14 @@ def _table(
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost
-    heads = [by, "fills", "seconds", "of tasks", "written", "read", "saved", "seconds"]
-    heads += ["cost", "saved"] if prices.known else []
+    money = ["cost", "saved"] if prices.known else []
+    work = ["fills", "seconds", "of tasks", "written", "read", "saved fills", "saved seconds"]
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
         shown = Names.link(key, name, name) if key is not None and name else name
-        row = [shown, *one.cells()]
-        if prices.known:
-            row += [prices.text(prices.price(one.work)), prices.text(prices.price(one.saved))]
-        rows.append(row)
+        spent = (prices.text(prices.price(part)) for part in (one.work, one.saved))
+        rows.append([shown, *(spent if prices.known else ()), *one.cells()])
     more = len(totals) - len(rows)
-    return plain_table(heads, rows) + (f"\n\n… and {more} more" if more > 0 else "")
+    return plain_table([by, *money, *work], rows, narrow=True) + (
+        f"\n\n… and {more} more" if more > 0 else ""
+    )

@@ -10,6 +10,7 @@ import dagster as dg
 from vde_dagster.api.dagster import AssetCatalog, guarded_step
 from vde_dagster.api.models import Exposure
 from vde_dagster.api.plans import PRODUCTION
+from vde_dagster.api.reports import literal, plain_table
 from vde_dagster.api.values import Settings, json_value, text_value
 from vde_dagster.api.workspace import Workspace
 
@@ -107,7 +108,6 @@ def _values(
         if name not in metrics:
             question = Question((name,), limit=MOST_ROWS)
             found = workspace.query(environment, layer.sql(question))
-            heads = [column for column, _ in found.columns]
-            lines = [heads, ["---"] * len(heads), *(map(text_value, row) for row in found.rows)]
-            text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+            rows = [[literal(text_value(value)) for value in row] for row in found.rows]
+            text = plain_table([column for column, _ in found.columns], rows, narrow=True)
             yield name, {"rows": dg.MetadataValue.md(text), "version": found.version}
