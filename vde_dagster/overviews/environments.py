@@ -25,7 +25,7 @@ MOST_NAMES = 20
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
     """Return the versions of an environment with their changes."""
-    columns = ("version", "published (UTC)", "changes", "models", "data", "by", "plan", "note")
+    columns = ("version", "published (UTC)", "changes", "models", "data", "note", "plan", "by")
     return Section("", columns=columns, rows=tuple(map(_version, changes)))
 
 
@@ -33,17 +33,17 @@ def _version(change: VersionChange) -> Row:
     version = change.version
     counts = {"added": version.added, "changed": version.changed, "removed": version.removed}
     note = "" if version.note == "plan" else version.note
+    notes = ("dropped" if version.dropped else note, change.told)
     texts = (
         str(version.version),
         short_time(version.published_at),
         change.what,
         ", ".join(f"{number} {what}" for what, number in counts.items() if number),
         data_summary(change.data),
-        version.published_by,
+        ", ".join(filter(None, notes)),
     )
     plan = Cell(version.plan_id or "", Mark.PLAN)
-    notes = ("dropped" if version.dropped else note, change.told)
-    return Row((*map(Cell, texts), plan, Cell(", ".join(filter(None, notes)))))
+    return Row((*map(Cell, texts), plan, Cell(version.published_by)))
 
 
 def data_summary(tables: Sequence[DataChange]) -> str:

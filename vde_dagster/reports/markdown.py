@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, compress
 from types import MappingProxyType
 
 from vde_dagster.base.texts import and_more, count
@@ -190,8 +190,9 @@ def plain_table(
 
     Args:
         narrow: Whether the table fits into Dagster's metadata, where columns are as wide as their
-            words. Words that are too long are cut in their middle. Columns that do not fit are
-            listed below the table, so the deciding columns come first.
+            words. If it is too wide, empty columns are left out and long words are cut in their
+            middle. Columns that do not fit are listed below the table, so the deciding columns
+            come first.
     """
     if narrow:
         columns, rows, left = _fitting(columns, rows)
@@ -208,6 +209,10 @@ def _fitting(
 ) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
     """Return a table cut to the width of Dagster's metadata, and the columns left out."""
     words = _longest_words(columns, rows)
+    if table_width(columns, rows) > MAX_WIDTH:
+        used = [cell > 0 for _, cell in words]
+        columns, *rows = [list(compress(line, used)) for line in (columns, *rows)]
+        words = list(compress(words, used))
     limits = [_NARROWEST_NAME, *[_NARROWEST] * (len(words) - 1)]
     least = accumulate(map(_column_width, words, limits))
     shown = sum(width <= MAX_WIDTH for width in least)
@@ -223,7 +228,7 @@ MAX_WIDTH = 600.0
 """Maximum width of a table in Dagster's metadata, in pixels."""
 _CHARACTER, _HEADING, _PADDING = 8.4, 7.0, 18.0
 """Width of a character in Dagster's cells and headings, and of a column's padding, in pixels."""
-_NARROWEST = 8
+_NARROWEST = 12
 """Length to which a column's words can be cut, in characters."""
 _NARROWEST_NAME = 20
 """The same for the first column, which names the row."""

@@ -107,12 +107,10 @@ def test_terminal_and_dagster_say_every_sentence_of_a_plan(
         show(console, report)
         pages = words(console.file.getvalue()), words(write(report, SHORT))  # type: ignore[attr-defined]
         said = list(texts(report)) if show is show_report else [report.summary, *report.short]
-        missing = [
-            (text, *(words(text).strip() in page for page in pages))
-            for text in said
-            if not all(words(text).strip() in page for page in pages)
-        ]
-        assert not missing
+        # Dagster's tables cut words that are too long for 600 pixels in their middle.
+        whole = [part for text in said for part in re.split(r"\S{20,}", text)]
+        assert [text for text in said if words(text).strip() not in pages[0]] == []
+        assert [text for text in whole if words(text).strip() not in pages[1]] == []
 
 
 @pytest.mark.parametrize("make", [first, nothing, edited, removed, due, restated])

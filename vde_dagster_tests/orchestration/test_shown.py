@@ -374,7 +374,7 @@ def test_the_page_of_an_environment_says_what_each_version_changed(
     assert data[1] == "No data changed."
     assert "new table" not in data[2]
     assert "| db.base | " in data[2]
-    history = str(pages[2]["vde/history"].value).splitlines()[2:]
+    history = str(pages[2]["vde/history"].value).split("\n\n")[0].splitlines()[2:]
     assert [line.split(" | ")[0] for line in history] == ["| 3", "| 2", "| 1"]
     assert [line.split(" | ")[2] for line in history] == ["data", "definitions", "both"]
     assert f"partition={plan})" in history[0]

@@ -183,6 +183,12 @@ def test_columns_beyond_the_width_are_listed_below_the_table() -> None:
     assert further == f"Further columns: {', '.join(COLUMNS[len(columns) :])}"
 
 
+def test_empty_columns_are_left_out_only_where_room_is_short() -> None:
+    columns, row = ["name", "note", "by"], ["orders", "", "x" * 60]
+    assert plain_table(columns, [row], narrow=True).startswith("| name | by |\n")
+    assert plain_table(columns, [[*row[:2], "me"]], narrow=True).startswith("| name | note | by |")
+
+
 def test_short_words_and_links_stay_whole() -> None:
     link = "[plan](/assets/vde/plan?view=partitions&partition=prod-29Nov-orders-k3x9ab)"
     cells = ["a text of many short words " * 9, link, "x" * 90]

@@ -125,7 +125,7 @@ class PlanStore:
             table.c.status == "planned",
             table.c.base_version == plan.base_version,
         )
-        found = (load_stored_plan(payload).plan for payload in connection.scalars(query).all())
+        found = [load_stored_plan(row.payload).plan for row in connection.execute(query)]
         return [one for one in found if one.id != plan.id and _proposed(one) == _proposed(plan)]
 
     def load(self, plan_id: str) -> Plan:
