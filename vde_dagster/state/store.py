@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from vde_dagster.base.locations import normal_location
 from vde_dagster.errors import UsageError
@@ -200,6 +200,15 @@ class StateStore:
 
 
 _ROW = schema.project
+_OWNER = select(_ROW.c.project_id, _ROW.c.name, _ROW.c.named, _ROW.c.warehouse)
+
+
+def _identity(row: Row[Any] | None) -> ProjectIdentity | None:
+    return None if row is None else ProjectIdentity(row.project_id, row.name, row.named)
+
+
+def _warehouse(row: Row[Any] | None) -> str | None:
+    return None if row is None or row.warehouse is None else normal_location(row.warehouse)
 
 
 def _no_requirement() -> None:
@@ -219,11 +228,7 @@ class ProjectStore:
 
     def owner(self, connection: Connection | None = None) -> ProjectIdentity | None:
         """Return the project that owns the state, or None before the first publication."""
-        query = select(_ROW.c.project_id, _ROW.c.name, _ROW.c.named)
-        row = self.database.row(query, connection)
-        if row is None:
-            return None
-        return ProjectIdentity(row.project_id, row.name, row.named)
+        return _identity(self.database.row(_OWNER, connection))
 
     def is_new(self) -> bool:
         """Return whether nothing was ever created or published in this state."""
@@ -235,8 +240,7 @@ class ProjectStore:
 
     def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
         """Return the warehouse of the state's tables, or None if it is unknown."""
-        row = self.database.row(select(_ROW.c.warehouse), connection)
-        return None if row is None or row.warehouse is None else normal_location(row.warehouse)
+        return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
         """Return the owner, after checking that this project and its warehouse are the recorded
@@ -245,12 +249,13 @@ class ProjectStore:
         Raises:
             UsageError: The store was opened for another project or warehouse.
         """
-        owner = self._require_owner(connection)
+        row = self.database.row(_OWNER, connection)
+        owner = self._require_owner(row)
         if owner is None or self.own is None:
             return owner
         if connection is None:
             self.require_models()
-        known = self.recorded_warehouse(connection)
+        known = _warehouse(row)
         if known is not None and self.warehouse is not None and known != self.warehouse:
             raise UsageError(
                 f"the tables of the state store {self._url} are in the warehouse {known}, but this "
@@ -271,12 +276,13 @@ class ProjectStore:
         self.require_models()
 
         def record(connection: Connection) -> tuple[str | None, str | None]:
-            if self._require_owner(connection) is None:
+            row = self.database.row(_OWNER, connection)
+            if self._require_owner(row) is None:
                 raise UsageError(
                     "nothing was published yet: the first publication records the warehouse",
                     hint="create a plan: vde plan prod",
                 )
-            before = self.recorded_warehouse(connection)
+            before = _warehouse(row)
             connection.execute(update(_ROW).values(warehouse=self.warehouse))
             return before, self.warehouse
 
@@ -287,8 +293,8 @@ class ProjectStore:
     def _url(self) -> str:
         return self.database.engine.url.render_as_string(hide_password=True)
 
-    def _require_owner(self, connection: Connection | None) -> ProjectIdentity | None:
-        owner = self.owner(connection)
+    def _require_owner(self, row: Row[Any] | None) -> ProjectIdentity | None:
+        owner = _identity(row)
         if owner is None or self.own is None or not self.own.is_other(owner):
             return owner
         line = f'id = "{owner.id}"' if owner.id else f'name = "{owner.name}"'

@@ -23,14 +23,14 @@ from vde_dagster.state.store import StateStore
 # Built once: building a statement takes longer than running it.
 _ROW = iceberg_tables.c
 _PROPERTIES = iceberg_namespace_properties.c
-_PLACE = (
-    (_ROW.catalog_name == bindparam("at_catalog"))
-    & (_ROW.table_namespace == bindparam("at_namespace"))
-    & (_ROW.table_name == bindparam("at_name"))
+_IN_NAMESPACE = (_ROW.catalog_name == bindparam("at_catalog")) & (
+    _ROW.table_namespace == bindparam("at_namespace")
 )
+_PLACE = _IN_NAMESPACE & (_ROW.table_name == bindparam("at_name"))
 _AT = _PLACE & (_ROW.metadata_location == bindparam("at_location"))
 _POINTERS = select(_ROW.table_namespace, _ROW.table_name, _ROW.metadata_location, _ROW.iceberg_type)
 _ONE_POINTER = _POINTERS.where(_PLACE)
+_NEAR_POINTERS = _POINTERS.where(_IN_NAMESPACE)
 _UPDATE = (
     update(iceberg_tables)
     .where(_AT)
@@ -38,6 +38,13 @@ _UPDATE = (
         metadata_location=bindparam("to_location"),
         previous_metadata_location=bindparam("at_location"),
         iceberg_type=bindparam("to_kind"),
+    )
+)
+_NAMESPACES = tuple(
+    (select(column).where(catalog_name == bindparam("at_catalog")).distinct(), column)
+    for catalog_name, column in (
+        (_PROPERTIES.catalog_name, _PROPERTIES.namespace),
+        (_ROW.catalog_name, _ROW.table_namespace),
     )
 )
 _DELETE = delete(iceberg_tables).where(_AT)
@@ -66,14 +73,11 @@ class SqlCatalog:
         found: dict[TableRef, Pointer] = {}
         with self._store.database.reading(within) as conn:
             for namespace, names in wanted.items():
+                place = {"at_catalog": self.name, "at_namespace": namespace}
                 if len(names) == 1:
-                    place = {"at_catalog": self.name, "at_namespace": namespace}
                     found |= _found(conn.execute(_ONE_POINTER, {**place, "at_name": names[0]}))
                 else:
-                    query = _POINTERS.where(
-                        _ROW.catalog_name == self.name, _ROW.table_namespace == namespace
-                    )
-                    found |= _found(among(conn, query, _ROW.table_name, names))
+                    found |= _found(among(conn, _NEAR_POINTERS, _ROW.table_name, names, place))
         return found
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
@@ -136,13 +140,11 @@ class SqlCatalog:
         wanted = set(names)
         present: set[str] = set()
         # Namespaces without properties were created by other programs.
-        for catalog_name, column in (
-            (_PROPERTIES.catalog_name, _PROPERTIES.namespace),
-            (_ROW.catalog_name, _ROW.table_namespace),
-        ):
-            query = select(column).where(catalog_name == self.name).distinct()
-            rows = self._store.database.among(query, column, sorted(wanted - present), within)
-            present |= {row[0] for row in rows}
+        with self._store.database.reading(within) as conn:
+            for query, column in _NAMESPACES:
+                absent = sorted(wanted - present)
+                rows = among(conn, query, column, absent, {"at_catalog": self.name})
+                present |= {row[0] for row in rows}
         return present
 
     def create_namespaces(

@@ -10,11 +10,14 @@ from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.state.db.database import Database
-from vde_dagster.state.db.rows import chunks, row_from_value, upsert
+from vde_dagster.state.db.rows import among, row_from_value, upsert
 from vde_dagster.state.db.schema import namespaces, views
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.catalogs.catalog import Catalog
+
+_OF_CATALOG = select(views).where(views.c.catalog_name == bindparam("of_catalog"))
+_OF_NAMESPACE = _OF_CATALOG.where(views.c.namespace == bindparam("of_namespace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +43,19 @@ def published_views(
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
         by_namespace.setdefault(ref.namespace, []).append(ref.name)
-    conditions: list[Any] = [
-        (views.c.namespace == namespace) & views.c.name.in_(part)
-        for namespace, names in by_namespace.items()
-        for part in chunks(names)
-    ]
+    rows: list[Any] = []
+    of = {"of_catalog": catalog}
+    for namespace, names in by_namespace.items():
+        place = {**of, "of_namespace": namespace}
+        rows += among(connection, _OF_NAMESPACE, views.c.name, names, place)
     if environment is not None:
-        named = views.c.name.endswith(ending, autoescape=True)
-        conditions.append((views.c.environment == environment) & named)
-    for condition in conditions:
-        query = select(views).where(views.c.catalog_name == catalog, condition)
-        for row in connection.execute(query):
-            ref = TableRef(row.namespace, row.name)
-            found[ref] = PublishedView(
-                ref, row.environment, row.definition_hash, row.metadata_location
-            )
+        query = _OF_CATALOG.where(views.c.environment == environment)
+        if ending:
+            query = query.where(views.c.name.endswith(ending, autoescape=True))
+        rows += connection.execute(query, of)
+    for row in rows:
+        ref = TableRef(row.namespace, row.name)
+        found[ref] = PublishedView(ref, row.environment, row.definition_hash, row.metadata_location)
     return found
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -186,8 +187,10 @@ def _validate(
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
+    names = (name for name in os.environ if name.upper().startswith(ENV_PREFIX))
+    variables = tuple((name, os.environ[name]) for name in sorted(names))
     try:
-        model = _source_class(tuple(plugins.items()))(**table)
+        return dict(_checked(tuple(plugins.items()), pickle.dumps(table), variables))
     except ValidationError as error:
         # A value of a union type has an error for each member.
         found = {one["loc"][:2]: one for one in reversed(error.errors())}
@@ -200,7 +203,24 @@ def _validate(
             f"an environment variable cannot be read: {error}",
             hint='lists and tables are given as JSON, for example ["a", "b"]',
         ) from None
-    return {name: getattr(model, name) for name in (*(f.name for f in _FIELDS), *plugins)}
+
+
+@lru_cache(maxsize=8)
+def _checked(
+    plugins: tuple[tuple[str, type[PluginSettings]], ...],
+    table: bytes,
+    variables: tuple[tuple[str, str], ...],
+) -> dict[str, Any]:
+    """Return the values of a pickled table and of the environment variables, by setting.
+
+    A process reads the same settings again and again: a command twice, Dagster at each tick.
+
+    Args:
+        variables: The environment variables that Pydantic reads.
+    """
+    model = _source_class(plugins)(**pickle.loads(table))
+    names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))
+    return {name: getattr(model, name) for name in names}
 
 
 def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> ProjectError:

@@ -175,7 +175,11 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+        statement = connection.get_execution_options().get(_BEGIN)
+        if statement is None:  # For a reader, which waits for nothing and fails for nothing.
+            connection.connection.cursor().execute("BEGIN")
+        else:
+            connection.exec_driver_sql(statement)
 
     return engine
 
@@ -466,10 +470,12 @@ class Database:
         """Read the first column of a query."""
         return [row[0] for row in self.rows(query, connection)]
 
-    def row(self, query: Executable, connection: Connection | None = None) -> Any:
-        """Read the first row of a query, or return None without rows."""
+    def row(
+        self, query: Executable, connection: Connection | None = None, **parameters: Any
+    ) -> Any:
+        """Read the first row of a query with parameters, or return None without rows."""
         with self.reading(connection) as conn:
-            return conn.execute(query).first()
+            return conn.execute(query, parameters).first()
 
     def value(self, query: Executable, connection: Connection | None = None) -> Any:
         """Read the first value of a query's first row, or return None without rows."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, create_mock_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from vde_dagster.errors import StoreError
@@ -108,7 +110,10 @@ def _create(connection: Connection) -> None:
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             options = index.dialect_options
             options["postgresql"]["where"] = options["sqlite"]["where"]
-    metadata.create_all(connection, checkfirst=False)
+        metadata.create_all(connection, checkfirst=False)
+    else:
+        for statement in _tables_of_sqlite():
+            connection.exec_driver_sql(statement)
     put_guards(connection)
     own = {"number": 1, "kind": "store", "subject": uuid.uuid4().hex, "origin": "", "at": _EPOCH}
     connection.execute(outbox.insert().values(own))
@@ -116,6 +121,19 @@ def _create(connection: Connection) -> None:
         text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
     )
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{SCHEMA_VERSION}')"))
+
+
+@cache
+def _tables_of_sqlite() -> tuple[str, ...]:
+    """Return the statements that create all tables; compiling them takes longer than running."""
+    statements: list[str] = []
+
+    def write(statement: Any, *_: Any) -> None:
+        statements.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine = create_mock_engine("sqlite://", write)
+    metadata.create_all(engine, checkfirst=False)
+    return tuple(statements)
 
 
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -54,8 +54,18 @@ def among(
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
     """Yield the rows of a query whose column has one of the given values."""
+    found = _with_values(query, column)
     for part in chunks(list(dict.fromkeys(values))):
-        yield from connection.execute(query.where(column.in_(part)), parameters)
+        yield from connection.execute(found, {**(parameters or {}), "among": part})
+
+
+@lru_cache(maxsize=256)
+def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
+    """Return a query for the rows whose column has one of the parameter's values.
+
+    It is built once for a query that is kept: building takes longer than running it.
+    """
+    return query.where(column.in_(bindparam("among", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +135,21 @@ def upsert(
         taken = ",".join(changed) or NOTHING
         own = [{**row, ON_CONFLICT: taken} for row in rows]
         return connection.execute(insert(with_conflict_column(table)), own).rowcount
+    return connection.execute(_upsert(connection.dialect.name, table, changed), rows).rowcount
+
+
+@cache
+def _upsert(dialect_name: str, table: Table, changed: tuple[str, ...]) -> Any:
     dialect: Any
-    if connection.dialect.name == "postgresql":
+    if dialect_name == "postgresql":
         from sqlalchemy.dialects import postgresql as dialect  # 50 ms that SQLite need not pay.
     else:
         from sqlalchemy.dialects import sqlite as dialect
     statement = dialect.insert(table)
     new = {name: statement.excluded[name] for name in changed}
     if new:
-        statement = statement.on_conflict_do_update(index_elements=table.primary_key, set_=new)
-    else:
-        statement = statement.on_conflict_do_nothing()
-    return connection.execute(statement, rows).rowcount
+        return statement.on_conflict_do_update(index_elements=table.primary_key, set_=new)
+    return statement.on_conflict_do_nothing()
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -48,6 +48,9 @@ _HELD = select(schema.entries.c.table_id).where(
     schema.entries.c.valid_to.is_(None),
     schema.entries.c.held_schema_id.is_not(None),
 )
+_HEADS = select(schema.heads)
+_OPEN_PINS = select(schema.pins).where(OPEN)
+_PLACES = select(schema.tables.c.table_id, schema.tables.c.namespace, schema.tables.c.name)
 _MOVED = (
     select(schema.heads)
     .join(schema.pins, _PIN.table_id == _HEAD.table_id)
@@ -141,17 +144,15 @@ class PinStore:
         self, connection: Connection, table_ids: Iterable[str]
     ) -> dict[str, tuple[TableRef, str | None]]:
         """Return the names of tables with the branch that readers see; None means `main`."""
-        table = schema.tables.c
         found: dict[str, tuple[TableRef, str | None]] = {}
-        query = select(table.table_id, table.namespace, table.name)
-        for row in among(connection, query, table.table_id, table_ids):
+        for row in among(connection, _PLACES, schema.tables.c.table_id, table_ids):
             name, branch = parse_place(row.name)
             found[row.table_id] = (TableRef(row.namespace, name), branch)
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
         """Return the recorded heads of tables, which may be older than the catalog's."""
-        rows = among(connection, select(schema.heads), _HEAD.table_id, table_ids)
+        rows = among(connection, _HEADS, _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
@@ -179,8 +180,7 @@ class PinStore:
         gone: Iterable[str],
     ) -> None:
         """Pin the tables of a version, in the transaction that writes its entries."""
-        query, of = select(schema.pins).where(OPEN), {"of": environment}
-        rows = among(connection, query, _PIN.table_id, shown, of)
+        rows = among(connection, _OPEN_PINS, _PIN.table_id, shown, {"of": environment})
         pinned = {row.table_id: _pin(row) for row in rows}
         opened = {
             table_id: head
@@ -471,8 +471,7 @@ def _reopen(
 ) -> None:
     """Start new pins of the same rows; the filled ranges of earlier versions stay as they are."""
     kept: list[dict[str, Any]] = []
-    query, of = select(schema.pins).where(OPEN), {"of": environment}
-    for row in among(connection, query, _PIN.table_id, table_ids, of):
+    for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
         changed = {"valid_from": version, "rows_added": None, "rows_removed": None}
         kept.append({**row._mapping, **changed})
     if kept:

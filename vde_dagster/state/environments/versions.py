@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
     Table,
     bindparam,
     exists,
@@ -72,18 +73,15 @@ def _entry(
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
     """Return the row with the number of an environment's current version, or None."""
-    query = select(schema.environments).where(schema.environments.c.environment == name)
-    return conn.execute(query).one_or_none()
+    return conn.execute(_HEAD_ROW, {"of": name}).one_or_none()
 
 
 def read_frozen(conn: Connection, name: str, version: int) -> str | None:
     """Return the version that a frozen environment shows, or None if it can change."""
-    table = schema.environment_versions.c
-    query = select(table.frozen).where(table.environment == name, table.version == version)
-    return conn.execute(query).scalar()
+    return conn.execute(_FROZEN, {"of": name, "at": version}).scalar()
 
 
-def valid_at(table: Table, environment: str, version: int) -> tuple[ColumnElement[bool], ...]:
+def valid_at(table: Table, environment: Any, version: Any) -> tuple[ColumnElement[bool], ...]:
     """Return the condition that a row of entries or pins is valid in a version."""
     until = table.c.valid_to
     return (
@@ -93,19 +91,28 @@ def valid_at(table: Table, environment: str, version: int) -> tuple[ColumnElemen
     )
 
 
+_HEAD = schema.environments.c
+_HEAD_ROW = select(schema.environments).where(_HEAD.environment == bindparam("of"))
+_VERSION = select(schema.environment_versions).where(
+    schema.environment_versions.c.environment == bindparam("of"),
+    schema.environment_versions.c.version == bindparam("at"),
+)
+_FROZEN = _VERSION.with_only_columns(schema.environment_versions.c.frozen)
+_IN_ORDER = select(*ENTRY, _ENTRY.valid_from).order_by(_ENTRY.model_namespace, _ENTRY.model_name)
+_ENTRIES = _IN_ORDER.where(*valid_at(schema.entries, bindparam("of"), bindparam("at")))
+_OPEN_ENTRIES = _IN_ORDER.where(_ENTRY.environment == bindparam("of"), _ENTRY.valid_to.is_(None))
+
+
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
     """Return one version of an environment, or None if it is unknown."""
-    table = schema.environment_versions
-    row = conn.execute(
-        select(table).where(table.c.environment == name, table.c.version == version)
-    ).one_or_none()
+    row = conn.execute(_VERSION, {"of": name, "at": version}).one_or_none()
     if row is None:
         return None
     return value_from_row(
         Environment,
         row,
         name=name,
-        entries=_read_entries(conn, *valid_at(schema.entries, name, version))[0],
+        entries=_read_entries(conn, _ENTRIES, of=name, at=version)[0],
         suffix=row.suffix or "schema",
         mode=row.mode or "full",
     )
@@ -117,10 +124,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 
     A model that only begins or ends to be held at an earlier state does not count as changed.
     """
-    table = schema.entries
-    before, since = _read_entries(
-        conn, table.c.environment == environment.name, table.c.valid_to.is_(None)
-    )
+    before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
     removed = before.keys() - after.keys()
     added = after.keys() - before.keys()
@@ -129,7 +133,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
     opened = [after[name] for name in sorted(added | changed, key=_parts)]
     if opened:
         conn.execute(
-            insert(table),
+            insert(schema.entries),
             [
                 {
                     "environment": environment.name,
@@ -150,17 +154,12 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 
 
 def _read_entries(
-    conn: Connection, *where: ColumnElement[bool]
+    conn: Connection, query: Select[Any], **parameters: Any
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
     """Read entries by model, with the version since which they are valid."""
-    query = (
-        select(*ENTRY, _ENTRY.valid_from)
-        .where(*where)
-        .order_by(_ENTRY.model_namespace, _ENTRY.model_name)
-    )
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
-    for row in conn.execute(query):
+    for row in conn.execute(query, parameters):
         entry = _entry(*row[:-1])
         found[entry.name] = entry
         since[entry.name] = row[-1]
@@ -199,7 +198,6 @@ def _parts(name: ModelName) -> tuple[str, str]:
     return name.namespace, name.name
 
 
-_HEAD = schema.environments.c
 _SHOWN = select(_ENTRY.table_id).where(_ENTRY.valid_to.is_(None))
 _OF_LIVE = (
     select(_ENTRY.environment)

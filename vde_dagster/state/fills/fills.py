@@ -59,6 +59,9 @@ _TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
 _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
+_COUNTED = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
+_RECORDED_LATE = _COUNTED.where(_FILL.recorded_at > bindparam("late"))
+_ENDED_LATE = _COUNTED.where(_FILL.end_at > bindparam("late"))
 """Condition that a fill was not undone by a rollback."""
 _THIS_FILL = (
     (_FILL.table_id == bindparam("of"))
@@ -234,11 +237,10 @@ class FillStore:
         """Return, by table, ranges filled early, and the last fill by a correct clock (UTC)."""
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
-        counted = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
-        recorded = counted.where(_FILL.recorded_at > late)
+        at = {"late": late}
         with self.database.reading() as conn:
-            rows = among(conn, recorded, _FILL.table_id, filled)
-            ended = among(conn, counted.where(_FILL.end_at > late), _FILL.table_id, ahead)
+            rows = among(conn, _RECORDED_LATE, _FILL.table_id, filled, at)
+            ended = among(conn, _ENDED_LATE, _FILL.table_id, ahead, at)
             found = ranges_by_key([*rows, *ended])
             sane = select(func.max(_FILL.recorded_at)).where(
                 COUNTS, _FILL.recorded_at <= late, _FILL.end_at <= late

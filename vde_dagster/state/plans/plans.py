@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, case, delete, func, select, update
+from sqlalchemy import Connection, bindparam, case, delete, func, select, update
 
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
@@ -41,6 +41,7 @@ _ACTS: dict[str, Act] = {
 }
 _MOST_WAITING = 30
 """Number of the latest open plans that are searched for waiting plans."""
+_BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and never can be."""
 
@@ -159,8 +160,7 @@ class PlanStore:
                 yield row.plan_id, error.message
 
     def _content(self, plan_id: str, connection: Connection) -> StoredPlan | None:
-        query = select(schema.plans).where(schema.plans.c.plan_id == plan_id)
-        row = self.database.row(query, connection)
+        row = self.database.row(_BY_ID, connection, of=plan_id)
         return None if row is None else _stored(row)
 
     def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
@@ -180,9 +180,7 @@ class PlanStore:
 
     def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
         """Return the record of one plan, or None."""
-        row = self.database.row(
-            select(schema.plans).where(schema.plans.c.plan_id == plan_id), connection
-        )
+        row = self.database.row(_BY_ID, connection, of=plan_id)
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:

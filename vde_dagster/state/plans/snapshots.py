@@ -24,6 +24,9 @@ from vde_dagster.state.db.guards.write_views import writes_by_views
 from vde_dagster.state.db.rights import has_right
 from vde_dagster.state.db.rows import among, upsert
 
+_VIEW_TYPES = select(schema.view_types.c.snapshot_id, schema.view_types.c.columns)
+_TRUSTED_TYPES = _VIEW_TYPES.where(schema.view_types.c.db_user.is_(None))
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
@@ -153,12 +156,10 @@ class SnapshotStore:
 
         A login that may publish ignores types that lesser logins stored, and analyzes them again.
         """
-        table = schema.view_types.c
-        query = select(table.snapshot_id, table.columns)
         with self.database.reading() as conn:
-            if not writes_by_views(conn) or has_right(conn, "publish"):
-                query = query.where(table.db_user.is_(None))
-            found = dict(map(tuple, among(conn, query, table.snapshot_id, ids)))
+            trusted = not writes_by_views(conn) or has_right(conn, "publish")
+            query = _TRUSTED_TYPES if trusted else _VIEW_TYPES
+            found = dict(map(tuple, among(conn, query, schema.view_types.c.snapshot_id, ids)))
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -215,6 +216,7 @@ def _is_damaged(key: str, data: bytes) -> bool:
 
 
 def _payloads(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    table = schema.snapshots.c
-    query = select(table.snapshot_id, table.payload)
-    return among(connection, query, table.snapshot_id, ids)
+    return among(connection, _PAYLOADS, schema.snapshots.c.snapshot_id, ids)
+
+
+_PAYLOADS = select(schema.snapshots.c.snapshot_id, schema.snapshots.c.payload)

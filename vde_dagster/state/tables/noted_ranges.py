@@ -25,6 +25,7 @@ NotedRange = tuple[Interval, "str | None"]
 """A range, and the unit of which it is a part, if any."""
 
 _PART = schema.parts.c
+_PARTS = select(schema.parts).order_by(_PART.start_at)
 _STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
 """The time (UTC) at which a plan's apply last began."""
 
@@ -82,8 +83,7 @@ def settle_ranges(
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
     """Return the partly filled units of tables, by table id."""
     found: dict[str, tuple[Part, ...]] = {}
-    query = select(schema.parts).order_by(_PART.start_at)
-    for row in among(conn, query, _PART.table_id, table_ids):
+    for row in among(conn, _PARTS, _PART.table_id, table_ids):
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])
         found[row.table_id] = (*found.get(row.table_id, ()), part)
     return found

@@ -53,6 +53,8 @@ DROPPED = "dropped"
 # Built once: building a statement takes longer than running it.
 _TABLE, _RANGE = schema.tables.c, schema.intervals.c
 _LIVE = select(schema.tables).where(_TABLE.status == LIVE)
+_LIVE_IDS = select(_TABLE.table_id).where(_TABLE.status == LIVE)
+_OLDEST_FIRST = _LIVE.order_by(_TABLE.registered_at, _TABLE.table_id)
 _LIVE_TABLE = _LIVE.where(_TABLE.table_id == bindparam("of"))
 _SAME_TABLE = _LIVE.where(
     _TABLE.fill_version == bindparam("fill"), _TABLE.columns_version == bindparam("columns")
@@ -186,9 +188,9 @@ class TableStore:
 
     def with_fill_versions(self, fill_versions: Iterable[str]) -> list[PhysicalTable]:
         """Read every live table with one of the fill versions, oldest first."""
-        query = _LIVE.order_by(_TABLE.registered_at, _TABLE.table_id)
         with self.database.reading() as conn:
-            return _read_tables(conn, among(conn, query, _TABLE.fill_version, fill_versions))
+            rows = among(conn, _OLDEST_FIRST, _TABLE.fill_version, fill_versions)
+            return _read_tables(conn, rows)
 
     def own_tables(self, name: ModelName) -> list[PhysicalTable]:
         """Read a model's live tables, without previews, oldest first."""
@@ -305,7 +307,7 @@ class TableStore:
         Raises:
             ConflictError: The janitor gave up a table.
         """
-        query = select(_TABLE.table_id).where(_TABLE.status == LIVE)
+        query = _LIVE_IDS
         if not self.database.is_sqlite and not writes_by_views(connection):
             query = query.with_for_update(read=True)
         wanted = sorted(set(ids))
