@@ -344,7 +344,7 @@ def _test_of(environment: list[bytes]) -> str:
 def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and at nothing that was there before."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)  # Tests import pandas, Arrow and others, which all stay.
+    gc.set_threshold(100_000, 20, 20)  # Tests import pandas, Arrow and others, which all stay.
     gc.enable()
 
 

@@ -127,7 +127,7 @@ def on_project(
             finally:
                 # A command may end before it reads the project's files.
                 if _WARM in sys.modules and "settings" in workspace.__dict__:
-                    keep_ready(workspace.settings, imported())
+                    keep_ready(workspace.settings, imported)
 
     # Attributes of a function that Typer reads.
     run.__name__, run.__doc__ = command.__name__, command.__doc__

@@ -165,7 +165,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         from vde_dagster.project.loading.loader import read_settings
 
         with suppress(VdeError, OSError):  # The run reports the error itself.
-            keep_ready(read_settings(self._root), (__name__, *MODULES))
+            keep_ready(read_settings(self._root), lambda: (__name__, *MODULES))
 
 
 _CLAIMED_SECONDS = 3600.0

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,17 @@ REGISTRY = Registry().with_resources(
 
 def judge(event: dict[str, Any]) -> None:
     """Validate an event and every facet of it."""
-    Draft202012Validator(SCHEMAS["OpenLineage"], registry=REGISTRY).validate(event)
+    EVENTS.validate(event)
     for facet in facets_of(event):
-        Draft202012Validator({"$ref": facet["_schemaURL"]}, registry=REGISTRY).validate(facet)
+        _facets_by(facet["_schemaURL"]).validate(facet)
+
+
+EVENTS = Draft202012Validator(SCHEMAS["OpenLineage"], registry=REGISTRY)
+
+
+@cache
+def _facets_by(address: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": address}, registry=REGISTRY)
 
 
 def facets_of(value: Any) -> Iterator[dict[str, Any]]:

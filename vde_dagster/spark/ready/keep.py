@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +27,11 @@ DOORS = (
 """Modules that commands need after an edit of a model, imported whichever command runs first."""
 
 
-def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
+def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
     """Start the ready process if the project's engine runs, unless it exists.
 
     Args:
-        modules: Modules to import; for `module:function`, the function is called once.
+        modules: Returns the modules to import; for `module:function`, the function is called once.
     """
     if sys.platform != "linux":
         return
@@ -54,7 +54,7 @@ def keep_ready(settings: Settings, modules: Sequence[str]) -> None:
         )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps([*modules, *DOORS]).encode())
+        process.stdin.write(json.dumps([*modules(), *DOORS]).encode())
 
 
 def imported() -> list[str]:
