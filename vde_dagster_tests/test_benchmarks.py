@@ -52,6 +52,7 @@ def test_one_that_takes_too_long_is_ended_with_what_it_started() -> None:
     )
 
 
+@pytest.mark.proof
 def test_one_that_cannot_read_its_arguments_has_failed() -> None:
     assert runner._run("publish_pins", ["--nothing"], 60) == "failed (2)"
 

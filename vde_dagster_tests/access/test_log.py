@@ -61,6 +61,7 @@ OTHER = {
 }
 
 
+@pytest.mark.proof
 @given(st.data(), st.integers(1, 8))
 def test_an_edit_of_any_field_is_seen_at_its_row(data: st.DataObject, length: int) -> None:
     rows = chain(length)
@@ -74,6 +75,7 @@ def test_an_edit_of_any_field_is_seen_at_its_row(data: st.DataObject, length: in
     assert found.number == place + 1
 
 
+@pytest.mark.proof
 @given(st.data(), st.integers(2, 8))
 def test_a_row_that_is_removed_put_in_or_moved_is_seen(data: st.DataObject, length: int) -> None:
     rows = chain(length)

@@ -95,6 +95,7 @@ def test_an_unexpected_error_is_one_line_without_debug_and_a_traceback_with_it(
     assert "Traceback" in vde("info", "--project", template.root, "--debug").err
 
 
+@pytest.mark.proof
 def test_the_command_is_a_process_with_the_same_exit_codes(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "vde_dagster.cli"]
     root = tmp_path / "new"

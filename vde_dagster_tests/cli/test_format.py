@@ -24,6 +24,7 @@ def versions(root: Path) -> dict[str, tuple[str, ...]]:
     }
 
 
+@pytest.mark.proof
 def test_a_project_keeps_its_versions_and_is_laid_out_once(tmp_path: Path, vde: Vde) -> None:
     root = Path(shutil.copytree(CORNERS, tmp_path / "project"))
     before, files = versions(root), {p: p.read_text() for p in root.glob("**/*.sql")}

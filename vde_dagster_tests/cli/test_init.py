@@ -58,6 +58,7 @@ def test_every_new_project_has_an_id_by_which_a_state_knows_it(tmp_path: Path, v
     assert all(re.fullmatch("[0-9a-f]{16}", str(found)) for found in ids)
 
 
+@pytest.mark.proof
 def test_its_definitions_are_a_code_location(tmp_path: Path, vde: Vde) -> None:
     assert vde("init", tmp_path / "shop").code == 0
     defs = runpy.run_path(str(tmp_path / "shop" / "definitions.py"))["defs"]

@@ -57,6 +57,7 @@ def _intervals(vde: Vde, shop: ProjectFolder, environment: str, *models: str) ->
     return list(ended.json["models"])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_what_one_model_misses_is_what_the_whole_list_says(
     environment: str, shop: ProjectFolder, vde: Vde

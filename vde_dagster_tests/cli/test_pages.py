@@ -12,13 +12,21 @@ from vde_dagster.cli.commands.help_pages import read_pages
 ROOT = Path(__file__).parents[2]
 
 
+_PAGE = r"vde help \w|\bdocs/\w+\.md"
+"""Names of pages, in texts."""
+
+
 def _texts() -> Iterator[tuple[str, str]]:
-    """Yield files with the texts in them that a user may read: all but docstrings.
+    """Yield texts that a user may read, with their files, from files that name a page.
 
     Docstrings of commands are their help.
     """
     for path in (ROOT / "vde_dagster").rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        text = path.read_text()
+        # A text may continue in the next literal; parsing all of the package takes seconds.
+        if not re.search(_PAGE, re.sub(r"""["']\s*[a-z]{0,2}["']""", "", text)):
+            continue
+        tree = ast.parse(text)
         silent = {
             id(node.value)
             for parent in ast.walk(tree)

@@ -22,6 +22,7 @@ def workspace(example_root: Path) -> Workspace:
     return Workspace.open(example_root)
 
 
+@pytest.mark.proof
 def test_it_is_the_same_from_its_files_and_from_the_cache(example_root: Path) -> None:
     load_project(example_root)
 

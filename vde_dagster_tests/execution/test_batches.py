@@ -307,6 +307,7 @@ def test_batches_by_bytes_are_the_longest_that_keep_to_the_limit(
 WHOLE = ["06 00-10", "06 00-12", "06 00-01"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("kind", "filled"),
     [
@@ -381,6 +382,7 @@ def test_hours_of_a_day_that_goes_on_are_filled_again_once_the_unit_is_an_hour(
     assert spark.parts == ["05 00-10", "06 00-11"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("definitions_only", [True, False])
 def test_a_rollback_to_a_shorter_unit_fills_again_what_is_of_a_longer_one_in_part(
     tmp_path: Path, definitions_only: bool

@@ -82,6 +82,7 @@ def test_it_is_told_as_missing_before_and_not_after_the_run(workspace: Workspace
     assert not workspace.plans.due("prod", now=at(5)).builds
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("same_plan", [True, False])
 def test_a_run_that_dies_behind_its_commit_is_finished_by_the_next(
     workspace: Workspace, engine: Dying, same_plan: bool

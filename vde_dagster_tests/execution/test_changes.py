@@ -193,6 +193,7 @@ def test_what_is_no_call_of_changes_is_said(shop: Shop, call: str, said: str) ->
         shop.workspace.query("prod", f"SELECT * FROM {call}")
 
 
+@pytest.mark.proof
 def test_who_comes_after_history_is_forgotten_reads_anew(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     workspace = shop.workspace
@@ -210,6 +211,7 @@ def test_who_comes_after_history_is_forgotten_reads_anew(tmp_path: Path) -> None
     workspace.close()
 
 
+@pytest.mark.proof
 def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     workspace = shop.workspace
@@ -234,6 +236,7 @@ def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: P
     workspace.close()
 
 
+@pytest.mark.proof
 def test_a_consumer_follows_a_rollback_and_one_back_from_it(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     workspace = shop.workspace

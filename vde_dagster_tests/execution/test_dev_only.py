@@ -233,6 +233,7 @@ def test_what_somebody_wrote_to_a_shown_table_is_found_and_not_lost(folder: Proj
         assert "raw.orders" in str(damages(workspace))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("point", ["publish.file.write", "publish.commit"])
 @pytest.mark.parametrize("death", ["kill_before", "kill_after"])
 def test_a_kill_leaves_all_views_or_all_tables_and_the_next_plan_finishes(
@@ -275,6 +276,7 @@ def _snapshots(workspace: Workspace, ref: TableRef) -> tuple[set[int], set[int]]
     return snapshot_ids(shown), snapshot_ids(behind)
 
 
+@pytest.mark.proof
 def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
     folder: ProjectFolder,
 ) -> None:
@@ -296,6 +298,7 @@ def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
         assert not damages(workspace)
 
 
+@pytest.mark.proof
 def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
     folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +311,7 @@ def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
         assert "snapshots are gone in vde__marts.daily" in told.detail
 
 
+@pytest.mark.proof
 def test_a_publication_does_not_show_what_the_janitor_forgets_meanwhile(
     folder: ProjectFolder,
 ) -> None:

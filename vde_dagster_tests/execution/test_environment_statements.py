@@ -161,6 +161,7 @@ def test_one_that_fails_after_all_is_told_and_tried_again(folder: ProjectFolder)
     assert apply(folder, engine).failed_statements == (), "the outdated one is forgotten"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", ["kill_before", "kill_after"])
 @pytest.mark.parametrize("point", ["before_all.run", "virtual_update.run", "publish.commit"])
 def test_each_has_run_at_least_once_when_an_apply_that_died_is_done_again(

@@ -25,6 +25,7 @@ def test_its_models_are_of_the_usual_kinds_and_have_no_mistakes(tmp_path: Path) 
     assert any(snapshot.model.audits for snapshot in plan.snapshots.values())
 
 
+@pytest.mark.proof
 def test_it_knows_nothing_of_the_state_that_variables_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

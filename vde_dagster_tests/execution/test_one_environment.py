@@ -74,6 +74,7 @@ def test_a_rollback_reads_its_own_environment_and_few_of_its_versions(
     assert read == [("dev", None), ("dev", 1)]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", ["dev", "prod"])
 def test_an_apply_reads_no_other_environment_to_know_what_is_shown(
     workspace: Workspace, folder: ProjectFolder, name: str, monkeypatch: pytest.MonkeyPatch

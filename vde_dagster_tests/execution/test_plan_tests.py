@@ -182,6 +182,7 @@ def test_a_scheduled_run_tests_nothing(folder: ProjectFolder) -> None:
     assert wrong.tested == []
 
 
+@pytest.mark.proof
 def test_a_stored_plan_is_not_held_up_by_what_the_files_say_since(folder: ProjectFolder) -> None:
     wrong = AnsweringSpark(right=False)
     with open_fake(folder.root, wrong) as workspace:
@@ -193,6 +194,7 @@ def test_a_stored_plan_is_not_held_up_by_what_the_files_say_since(folder: Projec
     assert wrong.tested == []
 
 
+@pytest.mark.proof
 def test_a_stored_plan_runs_the_tests_that_fit_beside_broken_files(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
         plan = workspace.plan("prod")

@@ -147,6 +147,7 @@ def test_what_is_restated_is_published_at_once_and_others_lose_what_they_made_of
     assert table_of(workspace, "dev", TOTALS).intervals == days(1, 3)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("fill", [1, 2, 3])
 def test_a_restatement_that_dies_leaves_everything_as_it_was_and_is_applied_again(
     workspace: Workspace, engine: Interrupting, fill: int

@@ -150,6 +150,7 @@ def test_a_schema_that_is_left_empty_goes_with_the_janitor(folder: ProjectFolder
         assert views(workspace) == BY_TABLE
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("point", ["publish.file.write", "publish.commit"])
 @pytest.mark.parametrize("mode", ["kill_before", "kill_after"])
 def test_a_kill_leaves_all_views_here_or_all_there(

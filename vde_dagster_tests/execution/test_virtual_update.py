@@ -117,6 +117,7 @@ def test_a_failure_is_told_keeps_what_is_published_and_is_tried_again(
     assert apply(folder, engine).failed_statements == (), "an outdated statement is forgotten"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", ["kill_before", "kill_after"])
 @pytest.mark.parametrize(
     "point", ["virtual_update.run", "state.virtual_update_done.delete vde_journal"]

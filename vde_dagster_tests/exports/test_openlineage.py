@@ -135,6 +135,7 @@ def test_a_receiver_hears_of_fills_audits_and_publications(shop: ProjectFolder) 
             assert read_of <= inputs
 
 
+@pytest.mark.proof
 def test_audits_alone_and_tables_that_are_gone_are_heard(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("dev"))
@@ -161,6 +162,7 @@ def test_audits_alone_and_tables_that_are_gone_are_heard(shop: ProjectFolder) ->
     assert dataset["name"] in gone
 
 
+@pytest.mark.proof
 def test_what_fails_and_what_is_dropped_is_heard(shop: ProjectFolder) -> None:
     with open_fake(shop.root, FakeSpark(["marts.customers"])) as workspace:
         with pytest.raises(VdeError):
@@ -319,6 +321,7 @@ def test_a_plan_starts_before_the_runs_that_it_is_the_parent_of(shop: ProjectFol
     assert len(started) > 6
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("audit", "expected"),
     [
@@ -355,6 +358,7 @@ def test_an_audit_that_is_added_to_existing_rows_is_a_run(
     assert audit.partition("(")[0] in [one["assertion"] for one in assertions]
 
 
+@pytest.mark.proof
 def test_views_over_reused_tables_are_created_and_a_drop_names_just_these(
     shop: ProjectFolder,
 ) -> None:
@@ -410,6 +414,7 @@ class Interrupted(FakeSpark):
         return super().fill(task)
 
 
+@pytest.mark.proof
 def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
     with open_fake(shop.root, Interrupted()) as workspace:
         with pytest.raises(KeyboardInterrupt):
@@ -421,6 +426,7 @@ def test_a_fill_that_is_stopped_is_an_aborted_run(shop: ProjectFolder) -> None:
     assert not [one for one in events if "dataset" in one], "nothing was published"
 
 
+@pytest.mark.proof
 def test_a_rollback_is_heard_as_the_datasets_of_before(shop: ProjectFolder) -> None:
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))

@@ -35,6 +35,7 @@ def _reads(project: Path) -> dict[str, set[str]]:
     return {one.name: {f"{model}.{column}" for model, column, _ in one.reads} for one in found}
 
 
+@pytest.mark.proof
 def test_metrics_of_dbt_are_readers_and_are_asked_by_environment(project: Path, vde: Vde) -> None:
     own, orders = {"main.orders.day", "main.orders.amount"}, {"main.orders.customer"}
     big = {*orders, "main.customers.customer", "main.customers.revenue"}

@@ -65,6 +65,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         yield semantic_layer(workspace, None)
 
 
+@pytest.mark.proof
 def test_every_name_that_is_listed_can_be_asked_for_and_filtered_by(layer: object) -> None:
     from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
 

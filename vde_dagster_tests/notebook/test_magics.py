@@ -57,6 +57,7 @@ def _refused(shell: InteractiveShell, cell: str, capsys: pytest.CaptureFixture[s
     return " ".join(err.split())
 
 
+@pytest.mark.proof
 def test_rows_stay_those_of_the_first_time_until_the_pin_is_moved(
     shell: InteractiveShell, shop: ProjectFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def _helpers(old: str, new: str) -> Callable[[ProjectFolder], None]:
     return lambda folder: folder.edit("helpers.py", old, new)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("edit", "same"),
     [

@@ -47,6 +47,7 @@ def test_a_publication_is_told_once_with_what_to_do(shop: ProjectFolder, server:
     assert one["message"].endswith("`vde history prod` lists its versions.")
 
 
+@pytest.mark.proof
 def test_a_call_whose_time_is_up_leaves_the_rest_of_a_receivers_records_to_the_next(
     shop: ProjectFolder, server: Receiving
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_receiver_that_is_down_misses_nothing_and_delays_nobody(
             assert len(again.got) == len(server.got) == 1
 
 
+@pytest.mark.proof
 def test_more_than_an_hours_messages_wait_and_come_as_one(
     shop: ProjectFolder, server: Receiving
 ) -> None:
@@ -300,6 +302,7 @@ with Workspace.open(Path(sys.argv[1])) as workspace:
 """
 
 
+@pytest.mark.proof
 def test_a_killed_sender_repeats_the_message_it_was_at_and_loses_none(
     shop: ProjectFolder, server: Receiving
 ) -> None:

@@ -127,6 +127,7 @@ def test_ticks_in_a_time_zone_follow_its_clocks(cron: str, zone: str, now: str, 
     assert last_tick(cron, utc(now), zone) == utc(tick)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("cron", ["0 * * * *", "*/5 * * * *", "30 2 * * *", "15 1,2,3 * * *"])
 @pytest.mark.parametrize(
     ("zone", "day"),

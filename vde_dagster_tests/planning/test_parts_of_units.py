@@ -268,6 +268,7 @@ def play(root: Path, seed: int, steps: int) -> None:
         assert history.filled(name).ranges[-1].end >= late, "\n".join([name, *history.said])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(8))
 def test_units_hold_all_of_their_rows_in_whatever_parts_they_were_filled(
     tmp_path: Path, seed: int

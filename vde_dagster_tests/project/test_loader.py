@@ -178,6 +178,7 @@ def test_a_change_of_any_code_that_reads_projects_is_other_code(
     assert len({before, new, stamp()}) == 3
 
 
+@pytest.mark.proof
 def test_concurrent_loads_agree(root: Path) -> None:
     (root / "models/s.sql").write_text("MODEL (name a.s);\nSELECT 'ann' AS name")
     code = (
@@ -240,6 +241,7 @@ def test_duplicates_and_circles_leave_the_rest_standing(
     assert {str(name): model.kind for name, model in project.models.items()} == {"a.one": Full()}
 
 
+@pytest.mark.proof
 def test_an_isolated_load_is_the_same(root: Path) -> None:
     fresh = load_project_isolated(root)
 
@@ -247,6 +249,7 @@ def test_an_isolated_load_is_the_same(root: Path) -> None:
     assert "helpers" not in sys.modules
 
 
+@pytest.mark.proof
 def test_an_isolated_load_reports_the_same_problems(root: Path) -> None:
     (root / "models/x.sql").write_text("MODEL (name a.x, kind FUL);\nSELECT 1")
     (root / "models/q.sql").write_text("MODEL (name a.q);\nSELECT 1 AS n FROM a.q2")
@@ -293,6 +296,7 @@ def test_a_read_only_project_loads(root: Path) -> None:
     assert len(load_project(root).models) == 5
 
 
+@pytest.mark.proof
 def test_five_hundred_models_load_fast_from_the_cache(write_project: WriteProject) -> None:
     root = write_project(
         {

@@ -24,6 +24,7 @@ __all__ = ["vde"]
 POPEN = "{{ cycler.__init__.__globals__.os.popen('touch MARK').read() }}"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("group", ["escapes", "limits"])
 def test_each_template_that_reaches_too_far_is_one_mistake_at_its_place(
     write_project: WriteProject, tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch

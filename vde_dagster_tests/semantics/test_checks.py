@@ -61,6 +61,7 @@ def _queries(value: Any) -> Iterator[str]:
         yield from _queries(item)
 
 
+@pytest.mark.proof
 def test_nothing_is_said_of_right_queries() -> None:
     said: set[str] = set()
     count = 0

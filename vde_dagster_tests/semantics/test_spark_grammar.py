@@ -150,6 +150,7 @@ def test_a_plan_warns_once_of_a_grammar_that_cannot_be_read(
     assert "reported when a query runs" in warning
 
 
+@pytest.mark.proof
 def test_classes_with_damaged_bytes_never_stop_a_check(spark_home: Path) -> None:
     seed = 20261128
     print(f"seed {seed}")

@@ -325,6 +325,7 @@ print(read)
 """
 
 
+@pytest.mark.proof
 def test_threads_that_read_the_first_plan_of_a_process_at_once_all_get_it(tmp_path: Path) -> None:
     with open_fake(ProjectFolder(tmp_path / "shop", SHOP).root) as workspace:
         made = workspace.plan("prod")

@@ -62,6 +62,7 @@ def test_a_key_that_tells_no_rows_apart_is_found_before(second: int | None) -> N
     changed(rows[:2], []).require_key(("id",))
 
 
+@pytest.mark.proof
 def test_keys_of_many_rows_are_not_held_in_memory() -> None:
     """As Python objects they would be some 7 MB."""
 

@@ -52,6 +52,7 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
         return sorted(run(database, f"SELECT {shown} FROM t"), key=repr)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("table", "case"), CASES, ids=lambda one: one.name.replace(" ", "_"))
 def test_any_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> None:
     with empty_duckdb() as database:
@@ -113,6 +114,7 @@ def oracle(rows: set[Any], *, sets: bool, deletes: bool) -> list[Any]:
     return sorted(out, key=repr)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("sets", [False, True])
 @pytest.mark.parametrize("deletes", [False, True])
 @settings(max_examples=12, deadline=None)
@@ -132,6 +134,7 @@ def test_it_is_a_function_of_all_rows_that_ever_came(
     assert found == oracle(every, sets=sets, deletes=deletes)
 
 
+@pytest.mark.proof
 @settings(max_examples=25, deadline=None)
 @given(loads=LOADS, random=st.randoms())
 def test_a_sequence_orders_the_states_of_one_time(loads: list[Any], random: Any) -> None:

@@ -49,6 +49,7 @@ def loaded(table: Table, loads: list[Any]) -> list[Any]:
         return sorted(run(database, "SELECT * FROM t"), key=repr)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("table", "case"), CASES, ids=lambda one: one.name.replace(" ", "_"))
 def test_any_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> None:
     with empty_duckdb() as database:
@@ -57,6 +58,7 @@ def test_any_order_of_loads_gives_what_is_expected(table: Table, case: Case) -> 
         assert loaded(table, [*loads, loads[0]]) == expected
 
 
+@pytest.mark.proof
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(ROWS, max_size=4), max_size=4), st.randoms())
 def test_it_is_the_earliest_of_all_rows_that_ever_came(loads: list[Any], random: Any) -> None:

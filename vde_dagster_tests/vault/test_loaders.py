@@ -225,6 +225,7 @@ def winners(tmp_path_factory: pytest.TempPathFactory) -> str:
     return query
 
 
+@pytest.mark.proof
 @settings(max_examples=12, deadline=None)
 @given(rows=st.lists(ROWS, max_size=12))
 def test_the_view_has_the_rows_of_one_table_of_all_sources(rows: list[Any], winners: str) -> None:
