@@ -10,7 +10,7 @@ FAST := not spark and not server and not dagster and not proof
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test browser test-fast test-sqlglot test-slow sweep trino check extension wheels format bench docs pictures lock clean machine
+.PHONY: run ui test browser test-fast test-sqlglot test-slow sweep trino check check-types check-style extension wheels format bench docs pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.cli.main_job --project . --environment $(ENVIRONMENT)
@@ -56,10 +56,16 @@ sweep: $(DEV)  ## All variations of the searches and crash sweeps of which a com
 trino: $(DEV)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)
 
+# The check of types takes as long as all others, which run at the same time.
 check: $(DEV)  ## Linters, formatting, types, layers and circles of imports, declared dependencies, plain English
+	@$(MAKE) --no-print-directory -j 2 check-types check-style
+
+check-types:
+	$(BIN)/mypy
+
+check-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
 	$(BIN)/deptry --no-ansi vde_dagster

@@ -73,7 +73,6 @@ def test_signal() -> None:
     assert callable(has_arrived)
 
 
-@pytest.mark.proof
 def test_vde_definitions(tmp_path: Path) -> None:
     ProjectFolder(tmp_path, {"models/a.sql": "MODEL (name a.b, kind VIEW);\nSELECT 1 AS n"})
     definitions: dg.Definitions = vde_definitions(tmp_path)
