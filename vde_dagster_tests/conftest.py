@@ -181,7 +181,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no module of which every test is left out: Dagster alone takes seconds."""
-    if not _marks_of(collection_path) & _left_out(config):
+    left_out = _left_out(config)
+    tests = _marks_of_tests(collection_path)
+    if not _marks_of(collection_path) & left_out and not (
+        tests and all(map(left_out.__and__, tests))
+    ):
         return None
     named = (Path(arg.partition("::")[0]).absolute() for arg in config.args)
     return None if collection_path in named else True
@@ -210,6 +214,17 @@ def _marks_of(path: Path) -> set[str]:
         if line.startswith("pytestmark = "):
             marks.update(re.findall(r"mark\.(spark|server|proof)\b", line))
     return marks
+
+
+@cache
+def _marks_of_tests(path: Path) -> tuple[set[str], ...]:
+    """The markers of each test of a module, as its text has them: blank lines end a test."""
+    if not re.fullmatch(r"test_\w+\.py", path.name):
+        return ()
+    blocks = path.read_text().split("\n\n\n")
+    tests = (block for block in blocks if re.search(r"^def test_", block, re.MULTILINE))
+    marked = re.compile(r"^@pytest\.mark\.(\w+)", re.MULTILINE)
+    return tuple(set(marked.findall(block)) for block in tests)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
