@@ -16,7 +16,7 @@ from vde_dagster.reports.plan import plan_report
 from vde_dagster.state.fills.fills import FillRecord
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
 FILES = {
@@ -34,15 +34,19 @@ FILES = {
 NOW = datetime(2024, 1, 11, tzinfo=timezone.utc)
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    """Production, and a development that made another `db.newest` of the same days."""
-    folder = ProjectFolder(tmp_path / "days", FILES)
+def publish(root: Path) -> None:
+    """Publish production, and a development that made another `db.newest` of the same days."""
+    folder = ProjectFolder(root, FILES)
     with open_fake(folder.root, clock=FakeClock(NOW)) as opened:
         opened.apply(opened.plan("prod"))
         folder.edit("models/newest.sql", "max(day)", "min(day)")
         opened.reload()
         opened.apply(opened.plan("dev"))
+
+
+@pytest.fixture
+def workspace(prepared: Prepared) -> Iterator[Workspace]:
+    with open_fake(prepared(publish).root, clock=FakeClock(NOW)) as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.test_rollback_of_data import DAILY, FILES, TOTALS, WEEK, at, days
 from vde_dagster_tests.execution.valued import Valued, shown
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 
 class Dying(Valued):
@@ -38,17 +38,21 @@ def engine() -> Dying:
     return Dying()
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, engine: Dying) -> Iterator[Workspace]:
-    """The week's model was edited and published while the fourth of January was due."""
-    folder = ProjectFolder(tmp_path / "project", FILES)
-    with open_fake(folder.root, engine) as opened:
+def publish(root: Path) -> None:
+    """Edit and publish the week's model while the fourth of January is due."""
+    folder = ProjectFolder(root, FILES)
+    with open_fake(folder.root, Dying()) as opened:
         opened.apply(opened.plan("prod", now=at(4)))
         folder.edit("models/week.sql", "sum(n)", "max(n)")
         opened.reload()
         plan = opened.plan("prod", now=at(5))
         assert [model.name for model in plan.builds] == [WEEK]
         opened.apply(plan)
+
+
+@pytest.fixture
+def workspace(prepared: Prepared, engine: Dying) -> Iterator[Workspace]:
+    with open_fake(prepared(publish).root, engine) as opened:
         yield opened
 
 

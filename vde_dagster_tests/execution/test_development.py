@@ -16,7 +16,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 DAILY, WEEK = ModelName("db", "daily"), ModelName("db", "week")
 FILES = {
@@ -51,15 +51,19 @@ def engine() -> Interrupting:
     return Interrupting()
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, engine: Interrupting) -> Iterator[Workspace]:
-    """Development shows a version of `db.daily` up to the third, which production does not."""
-    folder = ProjectFolder(tmp_path / "project", FILES)
-    with open_fake(folder.root, engine) as opened:
+def publish(root: Path) -> None:
+    """Let development show a version of `db.daily` up to the third; production does not."""
+    folder = ProjectFolder(root, FILES)
+    with open_fake(folder.root, Interrupting()) as opened:
         opened.apply(opened.plan("prod", now=THIRD))
         folder.edit("models/daily.sql", "1 AS n", "3 AS n")
         opened.reload()
         opened.apply(opened.plan("dev", now=THIRD))
+
+
+@pytest.fixture
+def workspace(prepared: Prepared, engine: Interrupting) -> Iterator[Workspace]:
+    with open_fake(prepared(publish).root, engine) as opened:
         yield opened
 
 
@@ -130,9 +134,9 @@ def test_table_that_production_shows_during_a_run_of_development_does_not_move(
 
 
 def test_new_table_that_production_shows_while_development_fills_it_does_not_move(
-    workspace: Workspace, engine: Interrupting, tmp_path: Path
+    workspace: Workspace, engine: Interrupting
 ) -> None:
-    ProjectFolder(tmp_path / "project").edit("models/daily.sql", "3 AS n", "4 AS n")
+    ProjectFolder(workspace.root).edit("models/daily.sql", "3 AS n", "4 AS n")
     workspace.reload()
     plan = workspace.plan("dev", now=FIFTH)
     filled: list[int | None] = []
@@ -154,11 +158,11 @@ def test_new_table_that_production_shows_while_development_fills_it_does_not_mov
 
 
 def test_computing_again_in_development_leaves_out_what_production_shows(
-    workspace: Workspace, tmp_path: Path
+    workspace: Workspace,
 ) -> None:
     promote(workspace)
     # Another column, which `db.week` does not read: its table stays production's.
-    ProjectFolder(tmp_path / "project").edit("models/daily.sql", "2 AS other", "5 AS other")
+    ProjectFolder(workspace.root).edit("models/daily.sql", "2 AS other", "5 AS other")
     workspace.reload()
     workspace.apply(workspace.plan("dev", now=THIRD))
     dev = workspace.store.environments.get("dev")

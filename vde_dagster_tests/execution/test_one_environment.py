@@ -13,7 +13,7 @@ from vde_dagster.state.environments.environments import EnvironmentStore
 from vde_dagster.state.environments.versions import VersionStore
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 FILES = {
     "models/first.sql": "MODEL (name db.first, kind FULL); SELECT 1 AS n",
@@ -21,14 +21,9 @@ FILES = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project", FILES)
-
-
-@pytest.fixture
-def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
-    """Production, and `dev` with two versions that differ, then twenty that do not."""
+def publish(root: Path) -> None:
+    """Publish production, and `dev` with two versions that differ, then twenty that do not."""
+    folder = ProjectFolder(root, FILES)
     with open_fake(folder.root) as opened:
         opened.apply(opened.plan("prod"))
         opened.apply(opened.plan("dev"))
@@ -37,6 +32,16 @@ def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
         opened.apply(opened.plan("dev"))
         for _ in range(20):
             again(opened.store, "dev")
+
+
+@pytest.fixture
+def folder(prepared: Prepared) -> ProjectFolder:
+    return prepared(publish)
+
+
+@pytest.fixture
+def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
+    with open_fake(folder.root) as opened:
         yield opened
 
 

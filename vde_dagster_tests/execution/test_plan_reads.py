@@ -10,7 +10,7 @@ import pytest
 import vde_dagster.state.plans.snapshots
 from vde_dagster.state.db.codec import load_snapshot
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.projects import Prepared, ProjectFolder
 
 CHAINS = 8
 
@@ -30,14 +30,17 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    """A published project of chains of a table and a view."""
-    folder = ProjectFolder(tmp_path / "project")
+def folder(prepared: Prepared) -> ProjectFolder:
+    return prepared(publish)
+
+
+def publish(root: Path) -> None:
+    """Publish a project of chains of a table and a view."""
+    folder = ProjectFolder(root)
     for number in range(CHAINS):
         _write(folder, number, value=number + 2)
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-    return folder
 
 
 def _write(folder: ProjectFolder, number: int, value: int) -> None:

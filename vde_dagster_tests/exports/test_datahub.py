@@ -25,7 +25,7 @@ from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.plugins.exports.datahub import datahub_proposals
 from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 __all__ = ["vde"]
 
@@ -51,13 +51,16 @@ PARTS = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ProjectFolder:
-    found = ProjectFolder(tmp_path / "shop", {**SHOP, **PARTS})
+def publish(root: Path) -> None:
+    found = ProjectFolder(root, {**SHOP, **PARTS})
     found.write("pyproject.toml", "[tool.vde]\nname = 'shop'\n")
     with open_fake(found.root) as workspace:
         workspace.apply(workspace.plan("prod"))
-    return found
+
+
+@pytest.fixture
+def folder(prepared: Prepared) -> ProjectFolder:
+    return prepared(publish)
 
 
 def _read(path: Path) -> dict[str, dict[type, Any]]:

@@ -17,7 +17,7 @@ from vde_dagster_tests.cli.conftest import Vde, vde
 from vde_dagster_tests.dbt.conftest import SETTINGS
 from vde_dagster_tests.execution.fake_workspace import open_fake, publish_shop
 from vde_dagster_tests.metrics.conftest import METRICS
-from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.projects import SHOP, Prepared, ProjectFolder
 
 __all__ = ["vde"]
 
@@ -25,14 +25,17 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "document.schema.json"
 AT = ("--at", "2030-01-01")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
-    publish_shop(tmp_path)
-    folder = ProjectFolder(tmp_path)
+def publish(root: Path) -> None:
+    publish_shop(root)
+    folder = ProjectFolder(root)
     folder.edit("models/marts/customers.sql", "GROUP BY customer", "WHERE amount > 1 GROUP BY 1")
-    with open_fake(tmp_path) as workspace:
+    with open_fake(root) as workspace:
         workspace.apply(workspace.plan("dev"))
-    return folder
+
+
+@pytest.fixture
+def shop(prepared: Prepared) -> ProjectFolder:
+    return prepared(publish)
 
 
 def test_the_published_schema_is_that_of_the_code(vde: Vde) -> None:
