@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 import sys
 
@@ -15,8 +16,9 @@ from vde_dagster_tests.processes import end_processes, is_running
 @pytest.fixture(autouse=True)
 def _own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Find the processes of this test alone, whatever other workers start."""
-    monkeypatch.setenv("VDE_TESTS", "vde-tests-left-running")
-    monkeypatch.setattr(conftest, "MARK", "vde-tests-left-running")
+    mark = f"vde-tests-left-running-{os.getpid()}"  # Another checkout may run its tests, too.
+    monkeypatch.setenv("VDE_TESTS", mark)
+    monkeypatch.setattr(conftest, "MARK", mark)
 
 
 def test_a_process_that_is_left_running_is_named_with_its_test() -> None:
