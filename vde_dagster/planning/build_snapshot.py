@@ -231,7 +231,7 @@ def _with_types_in_place(
 def _in_session(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
-    """Hash the Spark settings that affect how values are computed into all versions."""
+    """Combine all versions with the Spark settings that affect computed values."""
     settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)

@@ -115,7 +115,7 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Add to a plan the tables elsewhere that its restatement makes outdated."""
+    """Return a plan with the tables of all environments that its restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)

@@ -166,7 +166,7 @@ class Cursor:
 
 
 def require_sortable(keys: Sequence[SortKey], schema: pa.Schema) -> None:
-    """Raise UsageError for a key whose type cannot be sorted, or not be stored in a cursor."""
+    """Raise UsageError for a key whose type cannot be sorted or cannot be stored in a cursor."""
     for key in keys:
         if not _is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")

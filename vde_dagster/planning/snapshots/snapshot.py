@@ -177,7 +177,7 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether an interval needs all earlier ones, by the kind or as the model reads itself."""
+        """Whether intervals are filled in order, for the kind or because the model reads itself."""
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property

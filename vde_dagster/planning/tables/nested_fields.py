@@ -391,7 +391,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Return paths in the table of the structs that a definition shows, by paths in the query."""
+    """Return, by path in the query, the path in the table of each struct that is shown."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

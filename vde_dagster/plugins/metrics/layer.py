@@ -148,7 +148,8 @@ class SemanticLayer:
         asked = [name for name in names if name not in self.metrics]
         if asked and len(names) > 1:
             raise UsageError(
-                f"'{asked[0]}' is a saved query, which cannot be combined", hint="query each alone"
+                f"'{asked[0]}' is a saved query, and cannot be combined with other names",
+                hint="query each alone",
             )
         return tuple(self.saved[asked[0]].query_params.metrics) if asked else tuple(names)
 

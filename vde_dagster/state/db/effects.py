@@ -2,7 +2,7 @@
 
 A side effect is a change that outlives the process: a database commit, a file written or deleted,
 an Iceberg commit, a lease. Code wraps each in `with effects.at("publish.commit"):` directly around
-the one call that acts, so that a test can stop the process before it, after it, let it fail, or
+the one call that acts, so that a test can stop the process before or after it, let it fail, or
 lose its response. In production the port does nothing and costs one method call.
 
 On PostgreSQL the clock is the server's, so that machines which share a state agree on the time.
