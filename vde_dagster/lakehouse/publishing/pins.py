@@ -53,7 +53,7 @@ class PreparedPins:
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Read the head that readers see from a table's metadata."""
+    """Read, from a table's metadata, the head that readers see."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
