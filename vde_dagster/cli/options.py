@@ -58,7 +58,7 @@ Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyze every changed query; errors store no plan."),
 ]
-Propose = Annotated[bool, typer.Option("--propose", help="Submit it for approval in Dagster.")]
+Propose = Annotated[bool, typer.Option("--propose", help="Request approval in Dagster.")]
 Summary = Annotated[bool, typer.Option("--summary", help="Show only a summary.")]
 NoDiff = Annotated[bool, typer.Option("--no-diff", help="Do not show changes of the SQL text.")]
 SkipTests = Annotated[

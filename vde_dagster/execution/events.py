@@ -157,7 +157,7 @@ class ApplyResult:
 
     Args:
         plan: The plan with the tables that it really used.
-        environment: The published version; the current one if there was nothing to do.
+        environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
         skipped: Models without new input, with the savings.
     """

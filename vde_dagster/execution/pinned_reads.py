@@ -91,13 +91,13 @@ class PinnedVersion:
 
     def _gone(self, name: ModelName) -> UsageError:
         shown = self.version
-        why = "a program other than vde expired or dropped them"
+        why = "a program other than vde expired or dropped it"
         hint = "run `vde fsck` to find the damage; read another version, or restore a backup"
         if self.handles.store.versions.is_before_end(shown.name, shown.version):
             why = "the environment was dropped since"
             hint = f"read a later version: vde history {shown.name}"
         return UsageError(
-            f"the data of {name} in version {shown.version} of '{shown.name}' are gone: {why}",
+            f"the data of {name} in version {shown.version} of '{shown.name}' is gone: {why}",
             hint=hint,
         )
 

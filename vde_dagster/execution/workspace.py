@@ -113,7 +113,7 @@ class Workspace(Handles):
 
     @cached_property
     def plans(self) -> Plans:
-        """Plans of the files, of due intervals, and of ranges; tested and rejected."""
+        """Plans the files, due intervals, and ranges; tests and rejects plans."""
         from vde_dagster.execution.plans.make_plans import Plans
 
         return Plans(self)

@@ -64,7 +64,7 @@ else:
             bool | None,
             Field(
                 default=None,
-                description="Create the environment even if its name differs from an existing one "
+                description="Create the environment even if its name differs from an existing name "
                 "by one letter.",
             ),
         ),

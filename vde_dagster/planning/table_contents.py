@@ -75,7 +75,7 @@ class InputState:
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state: an unchanged pointer is not read again.
         how: Which rows were read.
-        since: For reads by commits, the Iceberg snapshot before the first one; None for all rows.
+        since: For reads by commits, the Iceberg snapshot before the first; None for all rows.
     """
 
     snapshot_id: int | None

@@ -266,7 +266,7 @@ class ProjectStore:
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Record the store's configured warehouse; return the earlier and the new one.
+        """Record the store's configured warehouse; return the earlier and the new warehouse.
 
         Existing tables stay where they are.
 

@@ -108,7 +108,7 @@ def test_configuration_by_which_a_merge_writes_other_rows_is_refused(name: str) 
 
 def test_partitions_that_are_replaced_without_new_rows_are_refused() -> None:
     with pytest.raises(
-        ValueError, match="partitions, which also replaces partitions without new rows"
+        ValueError, match="partitions is not supported, as it also replaces partitions"
     ):
         _filling("bigquery", incremental_strategy="insert_overwrite", partitions=["'2024-01-01'"])
 

@@ -50,7 +50,7 @@ def test_their_data_are_not_restored(workspace: Workspace) -> None:
 
 
 def test_reading_them_says_why_they_are_gone(workspace: Workspace) -> None:
-    with pytest.raises(UsageError, match="are gone: the environment was dropped since"):
+    with pytest.raises(UsageError, match="is gone: the environment was dropped since"):
         workspace.query("dev@1", "SELECT n FROM db.daily")
 
 
@@ -64,5 +64,5 @@ def test_they_are_not_frozen(workspace: Workspace, monkeypatch: pytest.MonkeyPat
         "is_before_end",
         lambda self, name, version, conn=None: conn is not None and kept(self, name, version, conn),
     )
-    with pytest.raises((ConflictError, UsageError), match=r"no longer kept|are gone"):
+    with pytest.raises((ConflictError, UsageError), match=r"no longer kept|is gone"):
         workspace.environments.freeze("dev@2", "close")

@@ -139,7 +139,7 @@ def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
 
 
 def _values(texts: dict[str, str]) -> dict[str, Any]:
-    """Parse numbers, dates and lists as the test's file would."""
+    """Parse numbers, dates and lists as in the test's file."""
     import yaml
 
     try:

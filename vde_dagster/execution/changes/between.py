@@ -39,8 +39,8 @@ def changes_between(
     """Return how to read the changes of a model between two versions; reads no rows.
 
     Args:
-        since: The reader's version; 0 for none. It may be the later one.
-        until: The version to reach; None for the current one.
+        since: The reader's version; 0 for none. It may be later than `until`.
+        until: The version to reach; None for the current version.
 
     Raises:
         UsageError: The environment, the target version or the model does not exist, or the target
@@ -96,7 +96,7 @@ def changes_by_version(
     each version.
 
     Raises:
-        UsageError: As `changes_between`, or the target version is the earlier one.
+        UsageError: As `changes_between`, or the target version is the earlier version.
     """
     whole = changes_between(handles, environment, model, since, until)
     if whole.until < since:

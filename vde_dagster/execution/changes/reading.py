@@ -45,7 +45,7 @@ class Asked(TypedDict, total=False):
 
     Args:
         since: The caller's version; 0 for none, which returns all rows as insertions.
-        until: The version to reach; the current one by default.
+        until: The version to reach; the current version by default.
         cursor: Instead of `since`, the cursor of a consumer, which `acknowledge` moves.
         each: Whether to return each version's changes (see `_change_ordinal`), not net changes.
     """

@@ -98,7 +98,7 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views; for a new one, by the settings."""
+        """Return the names of an environment's views; if it is new, by the settings."""
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)
@@ -166,7 +166,7 @@ class Environments:
         environment cannot be planned, run or rolled back.
 
         Args:
-            source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` for the current one.
+            source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` (its latest).
             keep: How long to keep it; by default until it is dropped.
             who: Name for the environment's history; the system user by default.
 

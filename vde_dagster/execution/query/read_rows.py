@@ -149,7 +149,7 @@ def open_reading(
     """Open a model's rows in a version, for reading in the block.
 
     Args:
-        pinned: Whether to read the version's pinned state, not the current one.
+        pinned: Whether to read the version's pinned state, not the current state.
     """
     entry = require_entry(version, name)
     if entry.table_id is None:

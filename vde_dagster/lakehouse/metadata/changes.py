@@ -205,7 +205,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
     """Widen columns' types by Iceberg's promotions, which leave stored values unchanged.
 
     Raises:
-        ConflictError: The column's current type cannot be promoted to the new one.
+        ConflictError: The column's current type cannot be promoted to the new type.
     """
     wanted = {name: spark_to_iceberg(type_, _no_id) for name, type_ in types.items()}
     fields = []

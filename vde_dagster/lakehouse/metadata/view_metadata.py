@@ -47,7 +47,7 @@ def new_view_metadata(
     location: str,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a new view, or the next state of an existing one.
+    """Build the metadata of a new view, or the next state of an existing view.
 
     A replaced view keeps its uuid, its location, its last versions and its version log; an earlier
     definition gets its old version number again, as in Iceberg itself.

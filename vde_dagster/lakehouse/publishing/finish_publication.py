@@ -2,8 +2,8 @@
 
 The state decides first, in one transaction, and the catalog's pointers follow: tables, then views.
 All changes are announced with the publication before it is decided, so that another process can
-complete them if the first one ends in between. An undecided publication never moves a pointer; its
-files are removed.
+complete them if the first process ends in between. An undecided publication never moves a pointer;
+its files are removed.
 
 Each step locks the publication's row and does nothing once another process has finished it: a
 process that stalls and resumes later moves no pointer that others have moved since.

@@ -160,7 +160,7 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
     """Give each changelog table that a query reads a different capitalization.
 
     If a query names a table twice, Spark before SPARK-58330 uses the options of the first
-    occurrence for both, so the second changelog would return the first one's commits. Iceberg
+    occurrence for both, so the second changelog would return the first's commits. Iceberg
     ignores case.
 
     Args:

@@ -307,9 +307,9 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         if name in given:
             yield _idle(model, name, f"property '{name}' does nothing here: {why}")
     for name in repeated_properties(model):
-        message = f"property '{name}' is given twice; the last one counts"
+        message = f"property '{name}' is given twice; the last value counts"
         place = place_in_header(model, name, name)
-        hint = without_property(model, name, "remove the other one")
+        hint = without_property(model, name, "remove the other value")
         yield Problem(message, hint, place, certain=False)
     written = kind_in_header(model)
     if written is None:

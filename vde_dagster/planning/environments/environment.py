@@ -187,7 +187,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
     if frozen is not None:
         raise UsageError(
             f"environment '{name}' is frozen: it always shows {frozen}",
-            hint=f"plan another environment, or drop this one: vde drop {name}",
+            hint=f"plan another environment, or drop this environment: vde drop {name}",
         )
 
 

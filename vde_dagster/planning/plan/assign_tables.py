@@ -1,4 +1,4 @@
-"""Physical tables of a plan's models: an existing one that serves the model, or a new one."""
+"""Physical tables of a plan's models: existing tables that serve the models, or new tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The action for a CI system's job, by its own variables: a check, a deployment, or a close.
+"""The action for a CI job, by the CI system's variables: a check, a deployment, or a close.
 
 The project's files are not read for this, because the pull request's author controls them.
 https://docs.github.com/en/webhooks/webhook-events-and-payloads,

@@ -137,7 +137,7 @@ class SemanticLayer:
         return found
 
     def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the metrics for a question's names, which may be a saved query.
+        """Return the metrics that a question names, also by the name of a saved query.
 
         Raises:
             UsageError: A name is unknown, or a saved query is combined with other names.

@@ -37,7 +37,7 @@ def site_files(document: Document) -> dict[str, bytes]:
 
 
 def write_site(made: Mapping[str, bytes], folder: Path) -> None:
-    """Write a site, replacing an earlier one.
+    """Write a site, replacing an earlier site.
 
     Raises:
         UsageError: The folder has other files, or cannot be written.
@@ -83,7 +83,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port}: {error.strerror}",
-            hint="pass another one: vde docs serve --port PORT",
+            hint="pass another port: vde docs serve --port PORT",
         ) from error
 
 

@@ -52,7 +52,7 @@ def effectivity(
 ) -> str:
     """`@EFFECTIVITY(satellite, key, set_key)`: the validity of a driving key's other sides.
 
-    A row that marks the key as deleted ends the previous rows, and begins no new one.
+    A row that marks the key as deleted ends the previous rows, and begins no new row.
     """
     columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in columns)
@@ -126,8 +126,8 @@ def pit(
     with the satellite's name. Before a satellite's first row these are the ghost's values.
 
     Args:
-        satellites: One with a sequence is written as `(satellite, number)`: of the states of one
-            time the last one is valid, and its number is next to its time.
+        satellites: A satellite with a sequence is written as `(satellite, number)`: of several
+            states at a time the last is valid, and its number is next to its time.
         columns: Further columns of the hub, or of the link: business keys, keys of its hubs.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
         algorithm, form, time_type: See `@GHOST`.

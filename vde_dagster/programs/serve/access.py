@@ -30,8 +30,8 @@ class Access:
     environment depends on this class.
 
     Args:
-        may_be_open: Whether only this machine can reach the server: then no token is needed until
-            the first one exists.
+        may_be_open: Whether only this machine can reach the server: then requests need no token
+            until a token exists.
     """
 
     tokens: TokenStore

@@ -60,7 +60,7 @@ class Loader:
         """Return the response for loading a table, as JSON.
 
         Raises:
-            ServeError: The table does not exist, or its data are gone or unknown.
+            ServeError: The table does not exist, or its data is gone or unknown.
         """
         return self._table(served, name, self._location(served, name))
 
@@ -217,8 +217,8 @@ def _describe(served: ServedVersion) -> str:
 def _gone(served: ServedVersion, name: ModelName) -> Exception:
     return missing(
         "Table",
-        f"the data of {name} in {_describe(served)} are gone: a program other than vde expired or "
-        "dropped them; to find damaged files: vde fsck",
+        f"the data of {name} in {_describe(served)} is gone: a program other than vde expired or "
+        "dropped it; to find damaged files: vde fsck",
     )
 
 

@@ -322,7 +322,7 @@ def expanded_query(
     ]
     if len(found) != 1:
         raise definition.source.error(
-            f"an audit must have one query, but this one has {len(found)}", definition.query.start
+            f"an audit must have one query, but this audit has {len(found)}", definition.query.start
         )
     rendered = render(expander, found[0], context.names, what="audit")
     return rendered.sql, dict(rendered.reads)

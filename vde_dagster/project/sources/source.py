@@ -42,7 +42,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that determines the meaning of the source's files, except each file.
+        """Hash of what determines the meaning of each of the source's files, besides the file.
 
         A file's cache record is valid for one key: shared files, settings, `names`.
         """

@@ -43,7 +43,7 @@ def make_finding(noted: Noted, binder: Binder) -> Finding:
             if details[0] == "where":
                 hint = "put the condition into HAVING, which filters the groups"
         case "nested aggregate":
-            message = f"the aggregate function '{name}' is inside another one"
+            message = f"the aggregate function '{name}' is inside another aggregate function"
             hint = "aggregate in a subquery or a CTE first"
         case "window in clause":
             message = f"a window function is not allowed in {_CLAUSES[details[0]]}"

@@ -4,7 +4,7 @@ in set operations.
 
 Grouping turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives
 the same result with or without the grouping; converting it to text or dividing by it does not.
-(Spark's optimizer removes a DISTINCT below another one or below a minimum, and then returns -0.0;
+(Spark's optimizer removes a DISTINCT below a DISTINCT or below a minimum, and then returns -0.0;
 elsewhere it keeps it. If in doubt, the grouping stays.)
 """
 

@@ -359,7 +359,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
         return None
     value = node.expressions[0].unnest()
     if literal_int(value) is None and not (value.is_string and not value.name):
-        raise Unwritable("ISNULL of a value that may be cut to the type of the first one")
+        raise Unwritable("ISNULL of a value that may be cut to the first argument's type")
     return None
 
 

@@ -416,7 +416,7 @@ class VersionStore:
         """Return, by version, the entries that changed: (new entry, previous entry).
 
         Args:
-            first: The first version to include; `last` is the last one.
+            first: The first version to include; `last` is the last.
         """
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(

@@ -84,7 +84,7 @@ class Forge(Protocol):
         """
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create the comment, or replace the existing one.
+        """Create the comment, or replace the existing comment.
 
         Args:
             text: Markdown that begins with the marker.

@@ -114,7 +114,7 @@ def incremental_filling(
     if strategy == "insert_overwrite":
         if config.get("partitions"):
             raise ValueError(
-                "partitions, which also replaces partitions without new rows, is not supported"
+                "partitions is not supported, as it also replaces partitions without new rows"
             )
         if partitioned:
             return Filling(Kind.named("INCREMENTAL_BY_PARTITION", **kept), both)

@@ -17,7 +17,7 @@ def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) ->
     """Return a node's schedule, as fields of `Model`.
 
     Incremental models and snapshots are filled up to the instant of each plan: whole days or
-    batches, and a part of the current one, which the next plan fills again.
+    batches, and a part of the current batch, which the next plan fills again.
 
     Args:
         meta: The node's whole `meta`; its key `vde` is read.

@@ -109,7 +109,7 @@ class _Sender:
         """Send all events; keep those that the receiver refuses.
 
         If a receiver responds with a server error, the next event is tried: if the receiver accepts
-        the next event, and then fails at the first one again, the first event alone is at fault.
+        the next event, and then fails at the first event again, the first event alone is at fault.
 
         Raises:
             Exception: The receiver cannot be reached, or accepts no events at present.

@@ -188,7 +188,7 @@ class Runs:
         return [one for one in own if one.number > max(ends, default=0)]
 
     def _is_first(self, record: OutboxRecord) -> bool:
-        """Return whether no earlier record of its attempt made events."""
+        """Return whether no earlier record of the same attempt made events."""
         key = self.plan_run(record.subject["plan"], record)
         if key not in self._firsts:
             kinds = ("begun", "computed", *_ENDS)

@@ -1,6 +1,6 @@
 """Write views: PostgreSQL logins that do not own the state change it only through these views.
 
-Logins have only SELECT on the tables. Next to the tables' schema there is another one,
+Logins have only SELECT on the tables. Next to the tables' schema there is another schema,
 `vde_write_<schema>`, with a view of the same name for each table that roles may write. A view reads
 with the caller's rights, and its triggers write with the owner's rights. So the guards on the table
 (`rights`) check every row, and PostgreSQL refuses statements that no guard can check:
