@@ -118,7 +118,7 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load the location and metadata of an object in `tables` or `views`, or None without it.
+        """Load the location and metadata of an object in `tables` or `views`, if it exists.
 
         Unless `whole`, only the snapshots of a table's branches are loaded.
         """
