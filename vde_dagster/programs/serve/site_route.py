@@ -1,8 +1,7 @@
 """Documentation sites built by `vde docs build ENV`, for clients that may read ENV.
 
-A browser prompts for a name, which may be anything, and a password, which is the token (Basic, RFC
-7617). Only these routes accept Basic authentication, so that a page of this server cannot read rows
-with it.
+A browser prompts for a name, which may be anything, and a password, which is the token (Basic,
+RFC 7617). Only these routes accept Basic, so that no page of this server can read rows with it.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class Expander:
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Compute a text of constants."""
+        """Compute the value of an expression of constants."""
         from sqlglot.errors import SqlglotError
 
         from vde_dagster.sql.reading import parse_plain

@@ -106,7 +106,7 @@ class MacroContext(Protocol):
         """Check whether a condition of constants is true."""
 
     def constant(self, text: str, what: str = "expression") -> Any:
-        """Compute a text of constants."""
+        """Compute the value of an expression of constants."""
 
     def is_defined(self, name: str) -> bool:
         """Check whether a variable has a value, now or when the query runs."""
