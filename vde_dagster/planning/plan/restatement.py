@@ -143,7 +143,7 @@ def restate_published(
     chosen = select(models, options.restate, changed)
     if not chosen:
         raise UsageError(
-            f"'{' '.join(options.restate)}' leaves no model to restate",
+            f"'{' '.join(options.restate)}' selects no model to restate",
             hint="select models that the environment shows, by name or pattern",
         )
     asked = IntervalSet((Interval(run.start or EPOCH, run.end or FAR),))
