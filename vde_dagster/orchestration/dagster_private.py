@@ -87,7 +87,7 @@ _LAST_MERGED: list[tuple[_Resources, dict[frozenset[str], _Resources]]] = []
 
 
 def _required_resources(asset: ModelAssets, resources: _Resources) -> _Resources:
-    """Return the resources that an asset requires; assets that require the same share them."""
+    """Return the resources that an asset requires, as one object for equal requirements."""
     if asset.resource_defs:
         return merge_resource_defs(asset.resource_defs, resources, asset)
     if not _LAST_MERGED or _LAST_MERGED[0][0] is not resources:

@@ -145,8 +145,8 @@ def audited_range(
 ) -> IntervalSet:
     """Return the range of a standalone audit (UTC); empty if the audit is not due.
 
-    A plan runs it over the whole range when it is new or changed, or when its parents change. A run
-    runs it once per tick of its cron, for the time since the last tick.
+    A plan runs the audit over the whole range when the audit is new or changed, or its parents
+    change. A run runs it once per tick of its cron, for the time since the last tick.
 
     Args:
         old: The audit's snapshot in the environment.

@@ -117,7 +117,7 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
 
 
 def deployed_by(workspace: Workspace, commit: str) -> str | None:
-    """Return the plan of a commit's deployment, empty if it changed nothing, or None."""
+    """Return the plan id of a commit's deployment: empty if nothing changed, None without one."""
     row = _row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 
