@@ -363,7 +363,7 @@ def _plain(written: str) -> str:
 
 
 def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return the names with an ending that have the shortest path."""
+    """Return the names that have the ending and the shortest path."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]

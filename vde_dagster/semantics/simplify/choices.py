@@ -113,7 +113,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
-    """Write a single branch as a comparison or a COALESCE, or without a negated condition."""
+    """Write a CASE of one branch as a comparison or COALESCE, or without a negated condition."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = is_true(condition, facts)
