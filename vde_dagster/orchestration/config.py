@@ -15,9 +15,8 @@ from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_opti
 _CONCURRENCY: Any = Field(
     default=None,
     ge=1,
-    description="Maximum number of models and batches to process in parallel; the project's "
-    "setting "
-    "when empty.",
+    description="Maximum number of models and batches to process in parallel; "
+    "if empty, the project's setting applies.",
 )
 _SKIP_TESTS = "Publish without running the unit tests of the models that changed."
 _ENVIRONMENT = "Environment to update to the project's files; created if it does not exist."
@@ -245,7 +244,7 @@ class JanitorConfig(dg.Config):
         default=None,
         ge=0,
         description="Days after which ended runs are deleted from Dagster; the facts of partitions "
-        "are kept. The project's setting `dagster.keep_runs_days` when empty.",
+        "are kept. If empty, the setting `dagster.keep_runs_days` of the project applies.",
     )
 
 

@@ -302,7 +302,7 @@ class Plans:
         return save and rights.has("plan")
 
     def _store(self, plan: Plan, *, save: bool, at_once: bool = False, once: bool = False) -> Plan:
-        """Store a non-empty plan, if requested and if it can be applied; return the stored one."""
+        """Store a non-empty plan, if requested and if it can be applied; return the stored plan."""
         if save or at_once:
             plan = replace(plan, objections=tuple(self.gates.objections(plan)))
         if at_once and not plan.is_empty:

@@ -170,8 +170,8 @@ class TableMove:
         """Make the rest of a table's change on top of commits since the announcement.
 
         Args:
-            to: The announced target commit of a branch; None in records of older code, whose
-                branch is gone once it has moved.
+            to: The announced target commit of a branch; None in records of older code: there, a
+                branch that has moved is gone.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
