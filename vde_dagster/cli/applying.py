@@ -17,7 +17,8 @@ from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ExecutionError, ProjectError, UsageError
 from vde_dagster.planning.environments.contracts import ContractBreak
-from vde_dagster.planning.plan.plan import Category, Plan
+from vde_dagster.planning.environments.environment import branch_name, environment_name
+from vde_dagster.planning.plan.plan import Category, Plan, PlanKind
 from vde_dagster.reports.plan_json import plan_json, skip_json
 from vde_dagster.reports.reasons import describe_breaks
 
@@ -38,7 +39,6 @@ def confirm_environment(
         create: Whether the user passed --create.
     """
     from vde_dagster.execution.published_version import likely_meant
-    from vde_dagster.planning.environments.environment import branch_name, environment_name
 
     if branch_name(environment):
         output.note(f"the environment of branch '{environment}' is {environment_name(environment)}")
@@ -231,7 +231,6 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
         selected: Whether the plan covers only selected models.
     """
     from vde_dagster.execution.plans.due_work import pending_work
-    from vde_dagster.planning.plan.plan import PlanKind
 
     if plan.kind is PlanKind.RESTATEMENT:
         return f"[bold]{plan.environment}[/]: nothing to restate in this range"

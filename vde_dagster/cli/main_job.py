@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import current_user
 from vde_dagster.base.texts import count
 from vde_dagster.cli.progress import ApplyProgress
 from vde_dagster.errors import ExecutionError, UsageError, VdeError
@@ -45,7 +46,6 @@ def run_main_job(
     """
     from rich.console import Console as Out
 
-    from vde_dagster.base.names import current_user
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.execution.workspace import Workspace
 

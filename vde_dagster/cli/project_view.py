@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.plugins import installed
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.dag import Models, children, parents
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
     """Collect the output of `vde info --json` from files and state store; writes nothing."""
-    from vde_dagster.base.plugins import installed
     from vde_dagster.state.db.database import without_password
 
     settings = workspace.settings

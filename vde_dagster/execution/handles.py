@@ -15,19 +15,21 @@ from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.memo import SnapshotMemo
+from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, build_snapshots
+from vde_dagster.planning.tables.table import TableRef
+from vde_dagster.project.files import decoded, file_of_project, git_changes
 from vde_dagster.project.settings import Settings, expand_secrets
+from vde_dagster.sql.trees import ParsedQueries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
     from vde_dagster.lakehouse.lakehouse import Lakehouse
-    from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.model import Model
     from vde_dagster.spark.engine import SparkEngine
-    from vde_dagster.sql.trees import ParsedQueries
     from vde_dagster.state.db.effects import Clock, Effects
     from vde_dagster.state.store import StateStore
 
@@ -134,8 +136,6 @@ class Handles:
     @cached_property
     def parsed(self) -> ParsedQueries:
         """Trees of the queries that loading has just read; planning uses them."""
-        from vde_dagster.sql.trees import ParsedQueries
-
         return ParsedQueries()
 
     def path(self, path: str | Path) -> Path:
@@ -144,14 +144,10 @@ class Handles:
         Raises:
             UsageError: The path, or a symbolic link in it, leads out of the folder.
         """
-        from vde_dagster.project.files import file_of_project
-
         return file_of_project(self.root, path)
 
     def changed_files(self, branch: str) -> frozenset[str]:
         """Return the project's files that differ from a git branch."""
-        from vde_dagster.project.files import git_changes
-
         return git_changes(self.root, branch)
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
@@ -169,8 +165,6 @@ class Handles:
         Raises:
             ProjectError: The file is too large, or not UTF-8.
         """
-        from vde_dagster.project.files import decoded
-
         return decoded(Path(path), (self.root / path).read_bytes())
 
     @property
@@ -305,8 +299,6 @@ class Handles:
             ProjectError: A query uses columns that its parents do not have, or a check found an
                 error.
         """
-        from vde_dagster.planning.build_snapshots import build_snapshots
-
         try:
             return build_snapshots(
                 models,
@@ -328,8 +320,6 @@ class Handles:
 
     def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         """Return (column, Spark SQL type) of a table in the catalog; None if it does not exist."""
-        from vde_dagster.planning.tables.table import TableRef
-
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 

@@ -40,6 +40,7 @@ from vde_dagster.orchestration.dagster_private import (
     run_command,
 )
 from vde_dagster.orchestration.instance import PROJECT_VARIABLE
+from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.spark.ready.client import ask
 from vde_dagster.spark.ready.keep import keep_ready
 from vde_dagster.spark.ready.protocol import receive
@@ -162,8 +163,6 @@ class WarmRunLauncher(DefaultRunLauncher):
                 self._instance.report_run_failed(run, _ENDED)
 
     def _keep_ready(self) -> None:
-        from vde_dagster.project.loading.loader import read_settings
-
         with suppress(VdeError, OSError):  # The run reports the error itself.
             keep_ready(read_settings(self._root), lambda: (__name__, *MODULES))
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.project.loading.loader import read_settings
 
 
 class VdePySparkResource(LazyPySparkResource):
@@ -55,7 +56,6 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
 
     For your own resource: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
     """
-    from vde_dagster.project.loading.loader import read_settings
     from vde_dagster.spark.session.settings import SessionSettings, context_config, session_config
 
     settings = SessionSettings.from_settings(read_settings(Path(project_root).resolve()))

@@ -17,7 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
@@ -126,7 +126,6 @@ def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
 
 def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
     from glob import glob
-    from pathlib import PurePosixPath
 
     found = {path for pattern in patterns for path in glob(pattern, root_dir=root, recursive=True)}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.other_dialects import SPARKS
+from vde_dagster.sql.other_dialects import SPARKS, Unwritable
+from vde_dagster.sql.scanner import SourceText, too_deep
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -134,7 +135,6 @@ def in_spark(
         return text
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.other_dialects import Unwritable
     from vde_dagster.sql.other_dialects.translate import spark_text
     from vde_dagster.sql.reading import parse_plain
 
@@ -209,7 +209,6 @@ def bracketed(text: str, dialect: str) -> str:
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.sql.reading import parse_plain
-    from vde_dagster.sql.scanner import SourceText, too_deep
 
     if "@" in text or text.isidentifier() or too_deep(SourceText(Path("macro"), text)) is not None:
         return text  # What is too deep is refused with the place of the call.

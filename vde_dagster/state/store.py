@@ -15,24 +15,24 @@ from vde_dagster.project.settings import ProjectIdentity
 from vde_dagster.state.db import schema
 from vde_dagster.state.db.database import Database, make_engine
 from vde_dagster.state.db.effects import Clock, Effects
+from vde_dagster.state.db.leases import LeaseStore
+from vde_dagster.state.db.log import LogStore
 from vde_dagster.state.db.migrate import ensure_schema
+from vde_dagster.state.db.outbox import Outbox
 from vde_dagster.state.db.rights import RightsStore, has_right
 from vde_dagster.state.environments.environments import EnvironmentStore
+from vde_dagster.state.environments.versions import ShownStore, VersionStore
 from vde_dagster.state.plans.plans import PlanStore
 from vde_dagster.state.plans.snapshots import SnapshotStore
 from vde_dagster.state.tables.tables import LedgerStore, TableStore
 
 if TYPE_CHECKING:
-    from vde_dagster.state.db.leases import LeaseStore
-    from vde_dagster.state.db.log import LogStore
-    from vde_dagster.state.db.outbox import Outbox
     from vde_dagster.state.environments.changes import ChangeCursorStore
     from vde_dagster.state.environments.mirror import MirrorStore
     from vde_dagster.state.environments.pins import PinStore
     from vde_dagster.state.environments.publications import PublicationStore
     from vde_dagster.state.environments.statements import StatementStore
     from vde_dagster.state.environments.tokens import TokenStore
-    from vde_dagster.state.environments.versions import ShownStore, VersionStore
     from vde_dagster.state.fills.fills import FillStore
     from vde_dagster.state.fills.outdated import OutdatedStore
     from vde_dagster.state.fills.pending import PendingStore
@@ -96,22 +96,16 @@ class StateStore:
     @cached_property
     def leases(self) -> LeaseStore:
         """Acquires, renews, checks and releases leases."""
-        from vde_dagster.state.db.leases import LeaseStore
-
         return LeaseStore(self.database)
 
     @cached_property
     def ledger(self) -> LedgerStore:
         """Reads physical tables of any status, and drops those that were given up."""
-        from vde_dagster.state.tables.tables import LedgerStore
-
         return LedgerStore(self.database, self.leases)
 
     @cached_property
     def log(self) -> LogStore:
         """Reads and verifies the log."""
-        from vde_dagster.state.db.log import LogStore
-
         return LogStore(self.database)
 
     @cached_property
@@ -124,8 +118,6 @@ class StateStore:
     @cached_property
     def outbox(self) -> Outbox:
         """Reads and numbers the outbox's records."""
-        from vde_dagster.state.db.outbox import Outbox
-
         return Outbox(self.database)
 
     @cached_property
@@ -166,15 +158,11 @@ class StateStore:
     @cached_property
     def rights(self) -> RightsStore:
         """Checks rights and grants them."""
-        from vde_dagster.state.db.rights import RightsStore
-
         return RightsStore(self.database)
 
     @cached_property
     def shown(self) -> ShownStore:
         """Finds the environments and tables that are shown."""
-        from vde_dagster.state.environments.versions import ShownStore
-
         return ShownStore(self.database)
 
     @cached_property
@@ -194,8 +182,6 @@ class StateStore:
     @cached_property
     def versions(self) -> VersionStore:
         """Reads the history of environments."""
-        from vde_dagster.state.environments.versions import VersionStore
-
         return VersionStore(self.database)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from vde_dagster.cli.options import DryRun, on_project
 from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
 from vde_dagster.terminal.tables import simple_table
 
 if TYPE_CHECKING:
@@ -207,7 +208,6 @@ def roles_revoke(workspace: Workspace, output: Output, right: RightName, login: 
 
 
 def _right(name: str) -> Right:
-    from vde_dagster.errors import UsageError
     from vde_dagster.state.db.rights import RIGHTS
 
     for right in RIGHTS:

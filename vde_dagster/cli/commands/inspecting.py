@@ -8,6 +8,7 @@ import typer
 
 from vde_dagster.cli.options import ModelArgument, Models, RowLimit, on_project, with_plan_options
 from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
@@ -177,7 +178,6 @@ def table_diff(
     --on day,shop --where "day > '2024-01-01'"
     """
     from vde_dagster.cli.shapes import comparison_json, show_comparison
-    from vde_dagster.errors import UsageError
     from vde_dagster.execution.environments.compare_tables import (
         common_grain,
         compare_tables,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.texts import find_column
 from vde_dagster.cli.options import on_project
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.project_view import trees
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
-    from vde_dagster.base.names import ModelName
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
     from vde_dagster.planning.snapshots.lineage import Flow, Touched
@@ -62,7 +63,6 @@ def lineage(
     --impact; vde lineage marts.daily --against prod; vde lineage marts.daily --env dev --against
     prod@41
     """
-    from vde_dagster.base.texts import find_column
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
     from vde_dagster.project.selection import model_and_column, no_model
 
@@ -131,7 +131,6 @@ def _show_difference(
     down: bool,
 ) -> None:
     """Show the flows that only one side has, and the columns whose values differ."""
-    from vde_dagster.base.names import ModelName
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
 
     name, column = of

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vde_dagster.base.names import current_user
+from vde_dagster.base.texts import count
 from vde_dagster.cli.options import (
     PATTERNS,
     Check,
@@ -28,6 +30,7 @@ from vde_dagster.cli.options import (
 )
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.plan.plan import Change, Plan
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 from vde_dagster.reports.plan_json import plan_json
 from vde_dagster.terminal.tables import simple_table
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.planning.plan.plan import Plan
 
 
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan's id, from `vde plan`.")]
@@ -93,7 +95,6 @@ def plan(
     Examples: vde plan prod; vde plan dev --check; vde plan dev --select marts.daily+ --start
     2024-01-01; vde plan prod --format markdown
     """
-    from vde_dagster.base.names import current_user
     from vde_dagster.cli.applying import confirm_environment
 
     if output.as_json and form is Form.MARKDOWN:
@@ -212,7 +213,6 @@ def diff(
     made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
     from vde_dagster.cli.report_view import diff_json, show_diffs
     from vde_dagster.execution.environments.compare import Difference
-    from vde_dagster.planning.plan.plan import Change
 
     previous = workspace.plans.previous_snapshots(made)
     found = [
@@ -270,7 +270,6 @@ def check_intervals(
     """
     patterns = models or ()
     made = workspace.plans.due(environment, options, save=False, of=patterns)
-    from vde_dagster.base.texts import count
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.project.selection import select
     from vde_dagster.reports.document import short_time

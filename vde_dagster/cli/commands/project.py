@@ -11,6 +11,7 @@ import typer
 
 from vde_dagster.base.installing import __version__
 from vde_dagster.base.plugins import Seam
+from vde_dagster.base.texts import count
 from vde_dagster.cli.options import Debug, DryRun, Json, Models, ProjectDir, on_project
 from vde_dagster.cli.output import Output, print_json
 from vde_dagster.errors import UsageError
@@ -246,7 +247,6 @@ def format_sql(
     file was skipped or, with --check, if a file is not formatted. Examples: vde format; vde format
     models/sales/orders.sql; vde format sales.* --check
     """
-    from vde_dagster.base.texts import count
     from vde_dagster.execution.project_files.format_files import format_files
 
     done = format_files(workspace, files or (), check=check)

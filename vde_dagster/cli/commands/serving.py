@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vde_dagster.base.names import current_user
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.help import SentenceGroup
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir, on_project
@@ -148,7 +149,6 @@ def create(
 
     Example: vde token create prod --expires 30d --filter "tenant = 7"
     """
-    from vde_dagster.base.names import current_user
     from vde_dagster.base.times import parse_duration
     from vde_dagster.execution.published_version import no_environment
     from vde_dagster.planning.environments.environment import environment_name

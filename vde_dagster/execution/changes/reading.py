@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+
 from vde_dagster.base.names import ModelName, current_user, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import changes_between, changes_by_version
 from vde_dagster.execution.changes.compare_versions import ModelChanges
+from vde_dagster.planning.changes.query import spelled_apart
 from vde_dagster.planning.environments.environment import Environment, environment_name
+from vde_dagster.sql.trees import untranslated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,10 +206,6 @@ def expand_changes(
     """
     if _FUNCTION not in sql.lower():
         return sql, {}
-    from sqlglot.errors import SqlglotError
-
-    from vde_dagster.planning.changes.query import spelled_apart
-    from vde_dagster.sql.trees import untranslated
 
     try:
         tokens = untranslated("spark").tokenize(sql)
@@ -234,8 +235,6 @@ def expand_changes(
 
 def _call(tokens: list[Any], at: int) -> int | None:
     """Return the index of the bracket that closes a call of `changes` with a text argument."""
-    from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
-
     if tokens[at].text.lower() != _FUNCTION or len(tokens) < at + 3:
         return None
     if (at and tokens[at - 1].text == ".") or tokens[at + 1].text != "(":

@@ -52,6 +52,7 @@ from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
 from vde_dagster.planning.plan.restatement import require_same_ranges, restate_published
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.project.configuration.config_files import config_warnings
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
 from vde_dagster.project.selection import select, select_by_name
@@ -88,8 +89,6 @@ class PlanBuilder:
         part: bool = False,
     ) -> Plan:
         """Plan models of the files."""
-        from vde_dagster.project.configuration.config_files import config_warnings
-
         handles, store = self.handles, self.handles.store
         if not part:
             store.project.require_own()

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from sqlglot.errors import SqlglotError
+
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.pinned_reads import PinnedVersion
@@ -309,8 +311,6 @@ def _rendered(
     sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
     """Return a query as Spark receives it; refuse a text that SQLGlot cannot parse."""
-    from sqlglot.errors import SqlglotError
-
     from vde_dagster.execution.query.query_rules import refuse_substitution
 
     try:

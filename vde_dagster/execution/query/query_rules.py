@@ -17,7 +17,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, too_deep
 from vde_dagster.sql.templates import find_jinja
-from vde_dagster.sql.trees import QUERY_WORDS
+from vde_dagster.sql.trees import QUERY_WORDS, untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -101,8 +101,6 @@ def refuse_substitution(sql: str) -> None:
 
 def _check_tokens(sql: str) -> None:
     from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
-
-    from vde_dagster.sql.trees import untranslated
 
     tokens = untranslated("spark").tokenize(sql)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:

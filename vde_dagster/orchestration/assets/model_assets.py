@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.unit_testing.run_test import run_test
 from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
@@ -332,8 +333,6 @@ def _audits(
 def _unit_tests(
     projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    from vde_dagster.execution.unit_testing.run_test import run_test
-
     if not any(check.startswith("test_") for check in chosen):
         return  # audits of published tables read no project files
     workspace = projection.workspace

@@ -37,9 +37,12 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
+from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.sql.alignment import counterpart
+from vde_dagster.sql.expressions import read_expression
 from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
 from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.reading import name_of_call, read_query
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6
@@ -112,7 +115,6 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
         return
     if model.name.name.lower() not in model.query.lower():
         return
-    from vde_dagster.sql.reading import read_query
 
     for table in read_query(model.query).tables:
         parts = tuple(part.name.lower() for part in table.parts)
@@ -419,7 +421,6 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     if known.columns is None or not (kind.assignments or kind.conditions):
         return
     from vde_dagster.semantics.analysis import analyze
-    from vde_dagster.semantics.errors import SemanticError
 
     types = {column.name: column.type or "UNKNOWN" for column in known.columns}
     shown = ", ".join(f"{text} AS v{i}" for i, (_, text) in enumerate(kind.assignments))
@@ -486,16 +487,11 @@ def _refused(
 
 def _counted(text: str) -> set[str]:
     """Return the columns whose old values an expression adds to: merging again changes them."""
-    from vde_dagster.sql.expressions import read_expression
-
     return set(_computed_with(read_expression(text).tree, False))
 
 
 def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
-    from sqlglot import exp
-
     from vde_dagster.semantics.types import case_branches
-    from vde_dagster.sql.reading import name_of_call
 
     if isinstance(node, exp.Column):
         if counted and node.table.lower() == "target":
@@ -517,8 +513,6 @@ def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
 
 @cache
 def _operators() -> tuple[type[exp.Expr], ...]:
-    from sqlglot import exp
-
     return (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.BitwiseXor)
 
 

@@ -114,8 +114,6 @@ class WarehouseState:
 
     def resolver(self, environment: Environment) -> Resolver:
         """Return the resolver of an environment whose snapshots and tables were all loaded."""
-        from vde_dagster.planning.environments.resolver import Resolver
-
         return Resolver(
             environment.name,
             environment.entries,

@@ -20,7 +20,7 @@ from vde_dagster.project.kinds import (
 from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.versions.version import SemanticVersion
-from vde_dagster.sql.expressions import Expression
+from vde_dagster.sql.expressions import Expression, read_expression
 
 
 class IncrementalMeaning(Meaning):
@@ -139,8 +139,6 @@ class UnmanagedMeaning(PartitionMeaning):
 
 
 def _read(model: Model, text: str) -> Expression:
-    from vde_dagster.sql.expressions import read_expression
-
     try:
         return read_expression(text)
     except ValueError as error:

@@ -349,8 +349,6 @@ class Plan:
 
     def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
         """Return the resolution of names in the target, over its own tables by default."""
-        from vde_dagster.planning.environments.resolver import Resolver
-
         tables = self.tables if tables is None else tables
         return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 

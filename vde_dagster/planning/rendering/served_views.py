@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from vde_dagster.base.names import ModelName, quote, quote_as
 from vde_dagster.planning.engine_tasks import ViewDefinition
@@ -20,6 +21,7 @@ from vde_dagster.planning.environments.resolver import Binding, Resolver
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.rendering.view_dialects import WRITERS
 from vde_dagster.project.model import Model
+from vde_dagster.sql.reading import read_query
 
 _NO_CATALOG = "\0"
 """Names have two parts; a name with three is in another catalog, and is not translated."""
@@ -168,10 +170,6 @@ def read_selection(query: str) -> Selection | None:
     # Most queries do more, which shows before they are parsed.
     if "(" in query or not {"WHERE", "JOIN", "UNION", "GROUP"}.isdisjoint(query.upper().split()):
         return None
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    from vde_dagster.sql.reading import read_query
 
     try:
         tree = read_query(query).tree
@@ -199,8 +197,6 @@ def _has_more(node: exp.Expr, *parts: str) -> bool:
 
 def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] | None:
     """Return a selected item as (name, column), None for a star, or False for anything else."""
-    from sqlglot import exp
-
     name = None
     if isinstance(item, exp.Alias):
         name, item = item.alias, item.this

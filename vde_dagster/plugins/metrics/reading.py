@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from vde_dagster.api.errors import ProjectError, UsageError
 from vde_dagster.api.models import Exposure
 from vde_dagster.api.sources import TableNames
+from vde_dagster.api.sql import read_query
 from vde_dagster.api.values import quote
 from vde_dagster.plugins.metrics.definitions import Definitions, read_definitions
 from vde_dagster.plugins.metrics.layer import Question, SemanticLayer
@@ -77,8 +81,6 @@ def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, st
     The column is missing if the SQL cannot be analyzed, for instance in another dialect of a dbt
     project: then all columns of the model count.
     """
-    from sqlglot.errors import SqlglotError
-
     from vde_dagster.api.lineage import analyze
 
     models = layer.definitions.models
@@ -111,10 +113,7 @@ def _named(sql: str) -> dict[str, set[str]]:
 
     MetricFlow qualifies columns if a query has several tables.
     """
-    from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
-
-    from vde_dagster.api.sql import read_query
 
     found: dict[str, set[str]] = {}
     for scope in traverse_scope(read_query(sql).tree):

@@ -176,16 +176,12 @@ class _Branch:
     @property
     def _listed(self) -> list[exp.Expr]:
         """The expressions of the branch's SELECT; empty if one is a star."""
-        from sqlglot import exp
-
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this
         return [] if any(one.is_star for one in select.expressions) else select.expressions
 
     def _literal(self, column: str | None, names: Sequence[str]) -> str:
-        from sqlglot import exp
-
         for name, one in zip(names, self._listed, strict=False):
             value = one.unalias()
             if _same(name, column or "") and isinstance(value, exp.Literal) and value.is_string:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.table import Table
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
@@ -31,7 +32,6 @@ from vde_dagster.programs.serve.errors import ServeError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
-    from pyiceberg.table import Table
 
     from vde_dagster.programs.serve.loading import Loader
     from vde_dagster.programs.serve.served import ServedVersion
@@ -139,7 +139,6 @@ def read_rows(
 
 def _table(metadata: dict[str, Any], io: FileIO) -> Table:
     from pyiceberg.catalog.noop import NoopCatalog
-    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadataUtil
 
     parsed = TableMetadataUtil.parse_obj(metadata)

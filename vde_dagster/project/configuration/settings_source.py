@@ -13,11 +13,11 @@ from datetime import date, datetime, time
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import printable, suggest
-from vde_dagster.base.times import parse_instant, utc
+from vde_dagster.base.times import parse_instant, utc, zone_name
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.configuration.config_files import config_files
 from vde_dagster.project.files import decoded
@@ -236,8 +236,6 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     """Return the class for Pydantic's checks, cached because building it is slow."""
-    from typing import Annotated, get_type_hints
-
     from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (
@@ -369,7 +367,6 @@ def _wrong_addresses(settings: Settings) -> _Wrong:
 
 def _wrong_times(settings: Settings) -> _Wrong:
     from vde_dagster.base.cron import normalise_cron
-    from vde_dagster.base.times import zone_name
 
     dagster = settings.dagster
     crons = {"cron": settings.cron, "dagster.janitor_cron": dagster.janitor_cron}

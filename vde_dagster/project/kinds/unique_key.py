@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from vde_dagster.base.names import quote
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds.base import Kind, Property, no_column
 from vde_dagster.sql.expressions import Expression, in_spark, read_expression
+from vde_dagster.sql.scanner import SourceText, Token, unquote
 
 if TYPE_CHECKING:
     from vde_dagster.project.property_value import Value
-    from vde_dagster.sql.scanner import Token
 
 
 SIDES = ("source", "target")
@@ -169,9 +170,6 @@ def _expression(value: Value, text: str) -> Expression:
 
 
 def _within(value: Value, read: Callable[[Value], Read]) -> Read:
-    from vde_dagster.errors import ProjectError
-    from vde_dagster.sql.scanner import SourceText, Token, unquote
-
     if len(value.tokens) != 1 or value.tokens[0].kind != "string":
         return read(value.part(value.inner()))
     source = SourceText(value.source.path, unquote(value.tokens[0]))

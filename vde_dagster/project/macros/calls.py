@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from vde_dagster.base.failures import describe_exception, where_raised
 from vde_dagster.base.times import parse_iso
 from vde_dagster.errors import ProjectError
@@ -27,8 +30,6 @@ from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters
 from vde_dagster.sql.trees import untranslated
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from vde_dagster.project.macros.scope import MacroContext
 
 
@@ -90,8 +91,6 @@ def call_query_function(function: Callable[..., Any], expander: MacroContext) ->
     Raises:
         TypeError: The function returned neither SQL text nor an expression.
     """
-    from sqlglot import exp
-
     evaluator = MacroEvaluator(expander)
     result = evaluator.checked(function(evaluator))
     if isinstance(result, str):
@@ -103,8 +102,6 @@ def call_query_function(function: Callable[..., Any], expander: MacroContext) ->
 
 def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str:
     """Write a macro's result as text; a `whole` statement needs no brackets."""
-    from sqlglot import exp
-
     if result is None:
         return NOTHING
     if isinstance(result, exp.Expr):
@@ -144,9 +141,6 @@ def _parse_arguments(
     expander: MacroContext, name: str, arguments: str
 ) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     """Parse a call's arguments as expressions, by position and by name (`name := value`)."""
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
     from vde_dagster.sql.reading import parse_plain
 
     text = expander.expand_text(arguments)
@@ -190,8 +184,6 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str
         bound: The call; the first argument is the evaluator and stays.
         dialect: The dialect of the file that calls the macro.
     """
-    from sqlglot import exp
-
     bound.apply_defaults()
     try:
         known = {"exp": exp, "SQL": SQL, "MacroEvaluator": MacroEvaluator}
@@ -226,8 +218,6 @@ def _coerced(value: Any, hint: Any, dialect: str) -> Any:
 
 
 def _strictly(value: Any, hint: Any, dialect: str) -> Any:
-    from sqlglot import exp
-
     if hint is None or hint is Any or not isinstance(value, exp.Expr):
         return value
     origin = get_origin(hint) or hint
@@ -260,8 +250,6 @@ def _first_match(value: exp.Expr, hints: tuple[Any, ...], dialect: str) -> Any:
 
 
 def _allowed_value(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
-    from sqlglot import exp
-
     if isinstance(value, exp.Literal | exp.Boolean):
         for one in allowed:
             is_bool = isinstance(value, exp.Boolean)
@@ -272,7 +260,6 @@ def _allowed_value(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
 
 def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
     """Parse a text, or an expression's text, as another class of expressions."""
-    from sqlglot import exp
     from sqlglot.parser import Parser
 
     from vde_dagster.sql.reading import parse_plain
@@ -290,8 +277,6 @@ def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
 
 
 def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: bool) -> list[Any]:
-    from sqlglot import exp
-
     if isinstance(value, exp.Array | exp.Tuple):
         items = list(value.expressions)
     else:
@@ -306,8 +291,6 @@ def _items(value: exp.Expr, hints: tuple[Any, ...], dialect: str, *, is_tuple: b
 
 
 def _scalar(value: exp.Expr, wanted: type, dialect: str) -> Any:
-    from sqlglot import exp
-
     if wanted is str:
         if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and not value.table):
             return value.name
@@ -337,8 +320,6 @@ def _original_text(tree: exp.Expr) -> str | None:
 
 def _written(tree: exp.Expr) -> str:
     """Write a macro's result, keeping the original text of its arguments."""
-    from sqlglot import exp
-
     own = _original_text(tree)
     if own is not None:
         return own

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.relation_columns import relation_columns
@@ -16,8 +19,6 @@ from vde_dagster.sql.other_dialects.writing import query_sql, restore_parameters
 from vde_dagster.sql.trees import untranslated
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from vde_dagster.project.macros.scope import MacroContext
 
 
@@ -145,8 +146,6 @@ class MacroEvaluator:
         times are expressions; `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name`
         are plain texts. The literal argument of a macro call may also be used as a name.
         """
-        from sqlglot import exp
-
         scope = self._expander.scope
         found = _Locals(
             (name, exp.Parameter(this=exp.Var(this=name)))
@@ -187,8 +186,6 @@ class MacroEvaluator:
 
     def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
         """Return the declared types of a model's columns."""
-        from sqlglot import exp
-
         text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)
         return {
             name: exp.DataType.build(type_ or "unknown", dialect="spark")
@@ -201,8 +198,6 @@ class MacroEvaluator:
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
         """Parse SQL of the query's dialect; an expression is returned unchanged."""
-        from sqlglot import exp
-
         from vde_dagster.sql.reading import parse_plain
 
         if isinstance(sql, exp.Expr):
@@ -230,16 +225,12 @@ class MacroEvaluator:
 
     def eval_expression(self, node: Any) -> Any:
         """Return the Python value of a constant expression; other values are returned unchanged."""
-        from sqlglot import exp
-
         if not isinstance(node, exp.Expr):
             return node
         return self._expander.constant(self._expander.expand_text(self._text(node)))
 
     def template(self, text: Any, local_variables: Mapping[str, Any] | None = None) -> str:
         """Replace variables in a text: `@name`, `@{name}`."""
-        from sqlglot import exp
-
         given = {
             key.lower(): str(value.name if isinstance(value, exp.Expr) else value)
             for key, value in (local_variables or {}).items()
@@ -272,8 +263,6 @@ class MacroEvaluator:
         return restore_parameters(self.parse_one(text))
 
     def _expression_or_text(self, text: str) -> exp.Expr | str:
-        from sqlglot.errors import SqlglotError
-
         try:
             return self._expression(text)
         except SqlglotError:  # Such as a list, or a part of a clause.

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
+from sqlglot import exp
 
 from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
@@ -63,8 +64,6 @@ def _templates(expander: Expander) -> Templates:
         return None if given else templates.missing(f"var {name}")
 
     def printed(value: Any) -> Any:
-        from sqlglot import exp  # Macros in Python return expressions.
-
         evaluator.checked(value)
         return value.sql(dialect=scope.dialect) if isinstance(value, exp.Expr) else value
 

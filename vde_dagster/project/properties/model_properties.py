@@ -24,6 +24,7 @@ from vde_dagster.project.properties.times import read_length, read_times
 from vde_dagster.project.property_value import Value
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.expressions import in_spark
+from vde_dagster.sql.other_dialects import Unwritable
 from vde_dagster.sql.scanner import NESTED_HINT, SourceText, too_deep
 
 if TYPE_CHECKING:
@@ -322,7 +323,6 @@ def canonical_type(
         return text.upper()
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.sql.other_dialects import Unwritable
     from vde_dagster.sql.other_dialects.calls import with_spark_calls
     from vde_dagster.sql.reading import parse_type
 

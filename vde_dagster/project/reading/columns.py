@@ -54,8 +54,6 @@ class QueryColumns:
 
     def column_names(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         """Return the names of a query's columns."""
-        from sqlglot import exp
-
         known = self.with_ctes(query, ctes)
         if isinstance(query, exp.Subquery | exp.Paren | exp.SetOperation):
             return self.column_names(query.this, known)
@@ -109,8 +107,6 @@ class QueryColumns:
         self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[tuple[str, str]]:
         """Return (alias, column) of a star's columns, without excluded columns."""
-        from sqlglot import exp
-
         table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
@@ -125,8 +121,6 @@ class QueryColumns:
     def _projected(
         self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[str]:
-        from sqlglot import exp
-
         star = one.this if isinstance(one, exp.Column) else one
         if isinstance(star, exp.Star):
             return [name for _, name in self.star_columns(star, query, ctes)]
@@ -135,8 +129,6 @@ class QueryColumns:
         return [one.alias_or_name]
 
     def _source_columns(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
-        from sqlglot import exp
-
         if isinstance(source, exp.Subquery):
             return self._aliased(source, self.column_names(source.this, ctes))
         is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
@@ -183,8 +175,6 @@ def column_forms(
     Raises:
         NoSparkForm: The text has a form that cannot be rewritten.
     """
-    from sqlglot import exp
-
     names = QueryColumns(columns_of)
     try:
         if _STAR.search(text):
@@ -207,8 +197,6 @@ def column_forms(
 
 def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
     """Rewrite `* REPLACE (a + 1 AS a)` as the list of columns."""
-    from sqlglot import exp
-
     select = star.find_ancestor(exp.Select)
     if select is None:
         raise UnknownColumnsError
@@ -251,8 +239,6 @@ def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
 
 def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
     """Rewrite `a UNION BY NAME b` as a UNION of the same columns in the same order."""
-    from sqlglot import exp
-
     for top in tree.find_all(exp.SetOperation):
         if not top.args.get("by_name") or isinstance(top.parent, exp.SetOperation):
             continue
@@ -280,8 +266,6 @@ def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterat
 
 
 def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
-    from sqlglot import exp
-
     if isinstance(top, exp.SetOperation):
         if not top.args.get("by_name"):
             raise UnknownColumnsError
@@ -304,8 +288,6 @@ class _Branch(SelectPieces):
 
 def _first_offset(select: exp.Expr) -> int:
     """Return the offset of a name in a SELECT's own list or tables."""
-    from sqlglot import exp
-
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
@@ -315,8 +297,6 @@ def _first_offset(select: exp.Expr) -> int:
 
 def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
     """Replace aliases in WHERE by their expressions, if no table has such a column."""
-    from sqlglot import exp
-
     for select in tree.find_all(exp.Select):
         where = select.args.get("where")
         if where is None:
@@ -351,8 +331,6 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
 
 def _names_itself(alias: exp.Alias) -> bool:
     """Check whether an alias is also a column in its expression, as in `f(a) AS a`."""
-    from sqlglot import exp
-
     name = alias.alias.lower()
     return any(column.name.lower() == name for column in alias.this.find_all(exp.Column))
 

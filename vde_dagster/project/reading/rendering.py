@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.base.names import ModelName
@@ -112,8 +114,6 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
     A statement of another dialect is translated, or kept if SQLGlot cannot parse it.
     """
-    from sqlglot import exp
-
     text = _Text(expander, expanded, "statement").without_nothing()
     as_written = text.expanded.text
     if _RESOURCE.match(as_written):
@@ -235,8 +235,6 @@ class _Text:
         return self.begin
 
     def check_query(self, tree: exp.Expr) -> None:
-        from sqlglot import exp
-
         if isinstance(tree, exp.DML | exp.DDL | exp.Command) and not isinstance(tree, exp.Query):
             raise self.error(
                 self.begin,
@@ -254,10 +252,6 @@ class _Text:
             raise self.error(0, message, self._hint()) from error
 
     def parse(self) -> tuple[list[Token], exp.Expr]:
-        from sqlglot import exp
-        from sqlglot.dialects.dialect import Dialect
-        from sqlglot.errors import ParseError, TokenError
-
         trees: Sequence[exp.Expr | None]
         written = self.expanded.text
         try:
@@ -365,8 +359,6 @@ class _Words:
 
 def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> ModelName:
     """Complete a table's name to two parts in the tree, and return the table."""
-    from sqlglot import exp
-
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
         message = f"'{table.catalog}..{table.name}' omits its schema"
         raise text.error(start, message, "write the schema between the dots")
@@ -386,8 +378,6 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
     """Read comments after the outermost projections, which SQLMesh shows as descriptions."""
-    from sqlglot import exp
-
     if not isinstance(tree, exp.Select):
         return {}
     found: dict[str, str] = {}

@@ -12,6 +12,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import FILL_KEY
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
+from vde_dagster.spark.session.failures import execution_error
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
 from vde_dagster.spark.tables.columns import cast_column, spark_type
 
@@ -84,7 +85,6 @@ class CustomTable(Strategy):
 
     def _call(self, write: Write, staging: str) -> None:
         from vde_dagster.project.python.files import run_source
-        from vde_dagster.spark.session.failures import execution_error
 
         model = write.task.snapshot.model
         kind = Custom.from_model(model)

@@ -19,6 +19,7 @@ from vde_dagster.programs.editor.words.in_yaml import is_yaml, words_in_yaml
 from vde_dagster.project.files import find_files
 from vde_dagster.project.macros.builtins import BUILTINS, PLUGINS
 from vde_dagster.project.properties.model_properties import model_schema
+from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
 from vde_dagster.semantics import spark_functions
 from vde_dagster.sql.scanner import SourceText, Token, scan
 
@@ -191,8 +192,6 @@ def _kinds(
 
 @cache
 def _audits() -> tuple[str, ...]:
-    from vde_dagster.project.reading.builtin_audits import BUILTIN_AUDITS
-
     return tuple(BUILTIN_AUDITS)
 
 
