@@ -50,7 +50,7 @@ def receiving(port: int = 0) -> Iterator[Receiving]:
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield found
     finally:

@@ -67,7 +67,7 @@ def running_store() -> Iterator[Store]:
 
     server = make_server("127.0.0.1", 0, answer, True, request_handler=_Quiet)
     store.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         client = boto3.client(

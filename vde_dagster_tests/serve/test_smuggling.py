@@ -177,7 +177,7 @@ def test_a_site_answers_its_own_files_alone(project: Path) -> None:
 def test_a_preview_of_a_site_answers_its_own_files_alone(project: Path) -> None:
     site = project / "build" / "docs-prod"
     server = serve_site(site, 0)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     expected = {
         "/": 200,

@@ -55,7 +55,7 @@ def test_what_cannot_be_built_is_said_and_nothing_is_written(
 def test_a_site_is_served_to_this_machine(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("pages")
     with serve_site(tmp_path, 0) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         assert server.server_address[0] == "127.0.0.1"
         url = f"http://127.0.0.1:{server.server_port}/"
         with urllib.request.urlopen(url, timeout=10) as answer:
