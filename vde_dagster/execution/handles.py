@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.workers import Workers
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, build_snapshots
@@ -117,10 +118,11 @@ class Handles:
         """
         from vde_dagster.project.loading.loader import load_project, no_models_error
 
-        project = load_project(self.root, strict=False, parsed=self.parsed)
+        project = load_project(self.root, strict=False, parsed=self.parsed, workers=self._workers)
         if project.problems:
             from vde_dagster.execution.mistakes import all_mistakes
 
+            self._workers.close()
             raise all_mistakes(project, self.parsed)
         if not project.models:
             raise no_models_error(project.settings)
@@ -299,6 +301,8 @@ class Handles:
             ProjectError: A query uses columns that its parents do not have, or a check found an
                 error.
         """
+        # Workers that have just read files have the trees of their queries.
+        workers = self.__dict__.pop("_workers", None) or Workers(self.settings.load_processes)
         try:
             return build_snapshots(
                 models,
@@ -310,9 +314,15 @@ class Handles:
                 warnings=warnings,
                 more=more,
                 revise=revise,
+                workers=workers,
             )
         finally:
+            workers.close()
             self._memo.save()
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(self.settings.load_processes)
 
     @cached_property
     def _memo(self) -> SnapshotMemo:
@@ -334,7 +344,9 @@ class Handles:
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
-        """Stop the engine that was started here, and close the store."""
+        """Stop the engine and the workers that were started here, and close the store."""
+        if "_workers" in self.__dict__:
+            self._workers.close()
         if self._engine is not None and not self._lent:
             self._engine.close()
             self._engine = None

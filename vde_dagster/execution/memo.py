@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
-from vde_dagster.base.failures import Problem
-from vde_dagster.planning.build_snapshots import Built, Memo
-from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.build_snapshots import Memo
+from vde_dagster.planning.snapshots.built import Built, pack, unpack
 from vde_dagster.project.files import replacing
 from vde_dagster.project.model import Model
-from vde_dagster.project.serialise import field_types, from_bytes, to_bytes
+from vde_dagster.project.serialise import from_bytes, to_bytes
 
 T = TypeVar("T")
 
@@ -58,26 +57,15 @@ class SnapshotMemo(FileMemo[bytes], Memo):
         data = self.stored.get(key)
         if data is None:
             return None
-        names, form = _remembered()
         try:
-            seen, problems, *values = from_bytes(form, data)
+            built = unpack(data, model)
         except ValueError:
             self.changed = True
             return None
         self.used[key] = data
-        snapshot = Snapshot(model=model, **dict(zip(names, values, strict=True)))
-        return Built(snapshot, seen, problems)
+        return built
 
     def put(self, key: str, built: Built) -> None:
         """Cache the result for a model; `save` writes it."""
-        snapshot, seen, problems = built
-        values = (getattr(snapshot, name) for name in _remembered()[0])
-        self.used[key] = to_bytes((seen, problems, *values))
+        self.used[key] = pack(built)
         self.changed = True
-
-
-@cache
-def _remembered() -> tuple[tuple[str, ...], Any]:
-    """Return the fields of a snapshot except its model, and their stored form."""
-    types = field_types(Snapshot, without="model")
-    return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]

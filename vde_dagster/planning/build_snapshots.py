@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
+from vde_dagster.planning.snapshots.built import Built, Rules, Task
 from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.project.dag import audit_order, parents_first
@@ -20,6 +22,12 @@ from vde_dagster.project.model import Column, Model
 from vde_dagster.sql.grammar.compiled import spark_jar
 from vde_dagster.sql.trees import ParsedQueries
 
+if TYPE_CHECKING:
+    from vde_dagster.base.workers import Workers
+
+
+_FEW, _MANY = 100, 400
+"""Snapshots to build, and snapshots left, from which other processes save time."""
 _TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
@@ -28,14 +36,6 @@ CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 
 MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 """Yields further mistakes in the snapshots that could be made."""
-
-
-class Built(NamedTuple):
-    """A model's snapshot, the hash that its children see (`as_seen`), and its problems."""
-
-    snapshot: Snapshot
-    seen: str
-    problems: tuple[Problem, ...] = ()
 
 
 class Memo:
@@ -61,6 +61,7 @@ def build_snapshots(
     canonicaliser: str = CANONICALISER,
     more: MoreMistakes | None = None,
     revise: Callable[[Snapshot], Snapshot] | None = None,
+    workers: Workers | None = None,
 ) -> dict[ModelName, Snapshot]:
     """Compute the snapshot of every model, in topological order.
 
@@ -77,71 +78,20 @@ def build_snapshots(
         canonicaliser: Version of the hashing code, stored with each snapshot, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
         revise: Turns a snapshot computed from its definition alone into the one its children read.
+        workers: Processes that build a part of many snapshots.
 
     Raises:
         ProjectError: A query names a column that its parent does not have, or a check found a
             mistake. Descendants of a model with a mistake are not checked; all other models are.
     """
-    memo, parsed = memo or Memo(), parsed or ParsedQueries()
-    given = sorted(functions)
-    jar = spark_jar()
-    checks = (CHECKS_VERSION, "" if jar is None else jar.name)
-    graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
-    # What audits read is known before them, so that their columns can be looked at, too.
-    before = audit_order(models).before
-    out: dict[ModelName, Snapshot] = {}
-    seen: dict[ModelName, str] = {}
-    mistakes: list[ProjectError] = []
-    problems: list[Problem] = []
-    absent: list[ModelName] = []
-    unseen: set[ModelName] = set()  # Columns not looked up, and everything computed from them.
+    parsed = parsed or ParsedQueries()
+    rules = Rules(tuple(scalar_functions), tuple(functions), canonicaliser)
+    building = _Building(models, catalog_columns, memo or Memo(), parsed, rules, revise)
     try:
-        for name in parents_first({n: [*p, *before.get(n, ())] for n, p in graph.items()}):
-            model = models[name]
-            if any(parent not in out for parent in graph[name]):
-                continue  # A parent has a mistake, so what it has is not known.
-            if _needs_catalog_columns(model):
-                columns = catalog_columns(name)
-                if columns is None and not model.columns:
-                    absent.append(name)
-                elif columns is not None and not columns:
-                    unseen.add(name)
-                elif columns:
-                    every = tuple(Column(column, type_) for column, type_ in columns)
-                    model = replace(model, kind=External(), columns=every)
-            if not unseen.isdisjoint(graph[name]):
-                unseen.add(name)
-            parents = {parent: out[parent] for parent in sorted(graph[name])}
-            audited = {one: out[one] for one in before.get(name, ()) if one in out}
-            read = [seen[parent] for parent in (*parents, *audited)]
-            texts = (canonicaliser, *definition_texts(model), str(len(read)), *read)
-            key = digest("memo", *checks, *texts, *sorted(scalar_functions), "|", *given)
-            known = memo.get(key, model)
-            if known is not None:
-                # The memory has no text of the file, which is part of the id.
-                out[name], seen[name] = _revised(identified(known.snapshot), known.seen, revise)
-                problems += _likely(known.problems) if name in unseen else known.problems
-                continue
-            # What is as it was needs none of the code that makes versions and looks for mistakes.
-            from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
-
-            tree = parsed.take(model.query) if model.query else None
-            try:
-                snapshot, found = checked_snapshot(
-                    model, parents, scalar_functions, functions, canonicaliser, tree, audited
-                )
-            except ProjectError as error:
-                mistakes.append(error)
-                continue
-            except RecursionError:
-                mistakes.append(_nested(model))
-                continue
-            alone = as_seen(snapshot)
-            out[name], seen[name] = _revised(snapshot, alone, revise)
-            problems += _likely(found) if name in unseen else found
-            memo.put(key, Built(snapshot, alone, found))
+        building.run(workers)
     finally:
         parsed.clear()
+    out, mistakes, problems, absent = building.results()
     if warnings is not None:
         if absent:
             from vde_dagster.planning.checks.names import absent_tables
@@ -154,6 +104,158 @@ def build_snapshots(
     if mistakes:
         raise ProjectError.combine(in_order(mistakes))
     return out
+
+
+class _Building:
+    """Snapshots of a project while they are built, in any order that has parents first."""
+
+    def __init__(
+        self,
+        models: Mapping[ModelName, Model],
+        catalog_columns: CatalogColumns,
+        memo: Memo,
+        parsed: ParsedQueries,
+        rules: Rules,
+        revise: Callable[[Snapshot], Snapshot] | None,
+    ) -> None:
+        self._models = models
+        self._catalog_columns = catalog_columns
+        self._memo = memo
+        self._parsed = parsed
+        self._rules = rules
+        self._revise = revise
+        jar = spark_jar()
+        self._checks = (CHECKS_VERSION, "" if jar is None else jar.name)
+        functions = (*sorted(rules.scalar_functions), "|", *sorted(rules.functions))
+        self._functions = functions
+        self._graph = {
+            name: [p for p in model.depends_on if p in models] for name, model in models.items()
+        }
+        # What audits read is known before them, so that their columns can be looked at, too.
+        self._before = audit_order(models).before
+        self._needed = {n: [*p, *self._before.get(n, ())] for n, p in self._graph.items()}
+        self._order = parents_first(self._needed)
+        self._out: dict[ModelName, Snapshot] = {}
+        self._seen: dict[ModelName, str] = {}
+        self._mistakes: dict[ModelName, ProjectError] = {}
+        self._problems: dict[ModelName, Iterable[Problem]] = {}
+        self._absent: set[ModelName] = set()
+        # Columns not looked up, and everything computed from them.
+        self._unseen: set[ModelName] = set()
+
+    def run(self, workers: Workers | None) -> None:
+        """Build all snapshots, with workers if there are many to build."""
+        built = 0
+        for number, name in enumerate(self._order):
+            if workers is not None and workers.count and built >= (not workers.owners) * _FEW:
+                left = self._order[number:]
+                if len(left) >= _MANY:
+                    self._run_shared(left, workers)
+                    return
+            task = self._task(name)
+            if task is not None:
+                self._build(task)
+                built += 1
+
+    def _run_shared(self, names: Sequence[ModelName], workers: Workers) -> None:
+        from vde_dagster.planning.shared_building import Exchange
+
+        workers.start()
+        exchange = Exchange(workers, self._rules)
+        missing: dict[ModelName, int] = {}
+        readers: dict[ModelName, list[ModelName]] = {name: [] for name in names}
+        for name in names:
+            needed = {one for one in self._needed[name] if one in readers}
+            missing[name] = len(needed)
+            for one in needed:
+                readers[one].append(name)
+        ready = deque(name for name in names if not missing[name])
+
+        def finish(name: ModelName) -> None:
+            for reader in readers[name]:
+                missing[reader] -= 1
+                if not missing[reader]:
+                    ready.append(reader)
+
+        while ready or exchange.unfinished:
+            while ready:
+                name = ready.popleft()
+                task = self._task(name)
+                if task is None:
+                    finish(name)
+                else:
+                    exchange.add(task)
+            exchange.share()
+            task = exchange.take()
+            if task is not None:
+                self._build(task)
+                finish(task.model.name)
+            for done, built in exchange.received(wait=task is None):
+                if built is None:
+                    self._build(done)
+                else:
+                    self._accept(done.model.name, built)
+                    self._memo.put(done.key, built)
+                finish(done.model.name)
+
+    def _task(self, name: ModelName) -> Task | None:
+        """Return the task of building a model's snapshot; None if there is nothing to build."""
+        out, graph, model = self._out, self._graph, self._models[name]
+        if any(parent not in out for parent in graph[name]):
+            return None  # A parent has a mistake, so what it has is not known.
+        if _needs_catalog_columns(model):
+            columns = self._catalog_columns(name)
+            if columns is None and not model.columns:
+                self._absent.add(name)
+            elif columns is not None and not columns:
+                self._unseen.add(name)
+            elif columns:
+                every = tuple(Column(column, type_) for column, type_ in columns)
+                model = replace(model, kind=External(), columns=every)
+        if not self._unseen.isdisjoint(graph[name]):
+            self._unseen.add(name)
+        parents = {parent: out[parent] for parent in sorted(graph[name])}
+        audited = {one: out[one] for one in self._before.get(name, ()) if one in out}
+        read = [self._seen[parent] for parent in (*parents, *audited)]
+        texts = (self._rules.canonicaliser, *definition_texts(model), str(len(read)), *read)
+        key = digest("memo", *self._checks, *texts, *self._functions)
+        known = self._memo.get(key, model)
+        if known is None:
+            return Task(key, model, parents, audited)
+        # The memory has no text of the file, which is part of the id.
+        self._accept(name, known._replace(snapshot=identified(known.snapshot)))
+        return None
+
+    def _build(self, task: Task) -> None:
+        # What is as it was needs none of the code that makes versions and looks for mistakes.
+        from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
+
+        key, model, parents, audited = task
+        tree = self._parsed.take(model.query) if model.query else None
+        try:
+            snapshot, found = checked_snapshot(model, parents, *self._rules, tree, audited)
+        except ProjectError as error:
+            self._mistakes[model.name] = error
+        except RecursionError:
+            self._mistakes[model.name] = _nested(model)
+        else:
+            built = Built(snapshot, as_seen(snapshot), found)
+            self._accept(model.name, built)
+            self._memo.put(key, built)
+
+    def _accept(self, name: ModelName, built: Built) -> None:
+        snapshot, seen, found = built
+        self._out[name], self._seen[name] = _revised(snapshot, seen, self._revise)
+        self._problems[name] = _likely(found) if name in self._unseen else found
+
+    def results(
+        self,
+    ) -> tuple[dict[ModelName, Snapshot], list[ProjectError], list[Problem], list[ModelName]]:
+        """Return snapshots, mistakes, problems and missing tables, in topological order."""
+        out = {name: self._out[name] for name in self._order if name in self._out}
+        mistakes = [self._mistakes[name] for name in self._order if name in self._mistakes]
+        problems = [one for name in out for one in self._problems[name]]
+        return out, mistakes, problems, [name for name in self._order if name in self._absent]
 
 
 def _needs_catalog_columns(model: Model) -> bool:

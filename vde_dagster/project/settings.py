@@ -280,6 +280,8 @@ class Settings:
         virtual_environment_mode: Whether production also has views (`full`), or tables instead for
             models with tables (`dev_only`).
         load_seconds: Time limit for reading one file, including its code.
+        load_processes: Maximum number of processes that read files and compute versions, for
+            hundreds of changed models; 0 for one per core.
         concurrency: Maximum number of models, and batches of models, in parallel.
         environment_ttl_days: Days after which an environment other than production expires; 0 for
             never.
@@ -345,6 +347,7 @@ class Settings:
     environment_suffix_target: SuffixTarget = "schema"
     virtual_environment_mode: EnvironmentMode = "full"
     load_seconds: int = 120
+    load_processes: int = 0
     concurrency: int = 4
     environment_ttl_days: int = 7
     pinned_environments: tuple[str, ...] = ()

@@ -84,6 +84,9 @@ class ParsedQueries:
             self._room += len(query)
         return tree
 
+    def __contains__(self, query: object) -> bool:
+        return query in self._trees
+
     def clear(self) -> None:
         """Drop all trees that were not taken."""
         for query in list(self._trees):

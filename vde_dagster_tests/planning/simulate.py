@@ -10,7 +10,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.plans.signals import signal_caller
-from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import Memo, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -31,6 +31,7 @@ from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, 
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published
+from vde_dagster.planning.snapshots.built import Built
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project

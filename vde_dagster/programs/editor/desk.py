@@ -24,10 +24,11 @@ from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.execution.mistakes import understood
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.build_snapshots import Built, build_snapshots, in_order
+from vde_dagster.planning.build_snapshots import build_snapshots, in_order
 from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
 from vde_dagster.planning.environments.contracts import mistakes_in_readers
 from vde_dagster.planning.plan.plan import Plan
+from vde_dagster.planning.snapshots.built import Built
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.programs.editor.words.symbols import Remembered, Symbols

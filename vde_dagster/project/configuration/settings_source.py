@@ -342,9 +342,9 @@ def _wrong_numbers(settings: Settings) -> _Wrong:
     for key in (*counts, "change_view_versions"):
         if getattr(settings, key) < 1:
             yield key, f"setting '{key}' must be 1 or more", "increase it"
-    if settings.environment_ttl_days < 0:
-        key = "environment_ttl_days"
-        yield key, f"setting '{key}' must be 0 or more", "0 means unlimited"
+    for key, zero in (("environment_ttl_days", "unlimited"), ("load_processes", "one per core")):
+        if getattr(settings, key) < 0:
+            yield key, f"setting '{key}' must be 0 or more", f"0 means {zero}"
     if not 0 <= settings.max_removed <= 1:
         yield "max_removed", "setting 'max_removed' must be between 0 and 1", "write a fraction"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +31,16 @@ from vde_dagster.project.loading.cache import FileRecord, ProjectCache
 from vde_dagster.project.macros.known_columns import ColumnsWantedError
 from vde_dagster.project.model import LoadedFile, Model
 from vde_dagster.project.python.watching import watching, with_recorded_reads
-from vde_dagster.project.serialise import from_plain, to_plain
+from vde_dagster.project.serialise import from_plain, to_bytes, to_plain
 from vde_dagster.project.settings import Settings, remember_secrets, set_in_environment
-from vde_dagster.project.sources.own_files import own_files
+from vde_dagster.project.sources.own_files import OwnFiles, own_files
 from vde_dagster.project.sources.source import Folder, Source, SourceFactory, Surrounds, Warns
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText, nested_too_deeply
-from vde_dagster.sql.trees import ParsedQueries
+from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 
 if TYPE_CHECKING:
+    from vde_dagster.base.workers import Workers
     from vde_dagster.project.loading.waiting_files import WaitingFiles
 
 
@@ -67,6 +68,7 @@ class ProjectLoad:
         parsed: Receives the trees of the queries that are read; by default none is kept.
         variables: Values that override the settings' variables; disables the cache.
         instead: Contents to use instead of the files' contents; then the cache is not written.
+        workers: Processes that read a part of many changed files.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ProjectLoad:
         sources: Sequence[SourceFactory] | None = None,
         variables: Mapping[str, Any] | None = None,
         instead: Mapping[str, bytes] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
@@ -114,6 +117,8 @@ class ProjectLoad:
         self._shared_problems: dict[str, Sequence[ProjectError]] = {}
         self._records: dict[str, FileRecord] = {}
         self._records_read = False
+        # Another process could not know these sources, texts and values.
+        self._workers = None if sources is not None or variables or instead else workers
         self._waiting: WaitingFiles | None = None
 
     def _settings(self) -> Settings:
@@ -210,15 +215,17 @@ class ProjectLoad:
         """Read all files; errors go to `problems`."""
         self._read_records()
         loaded: list[LoadedFile] = []
-        fresh = False
-        for path in self._files:
-            record = self._cached(path)
-            file = record.loaded() if record is not None else None
+        cached = {path: self._cached(path) for path in self._files}
+        changed = [path for path, record in cached.items() if record is None]
+        read = self._read_shared(changed)
+        for path, record in cached.items():
+            record = record or read.get(path)
             if record is not None:
-                self._records[path] = record
-            elif self.known_problems is None:
-                fresh = True
-                file = self._read_again(path)
+                file: LoadedFile | None = record.loaded()
+                if record.file.repeatable:
+                    self._records[path] = record
+            else:
+                file = self._read_again(path) if self.known_problems is None else None
             if file is not None:
                 loaded.append(file)
         if self._waiting is not None:
@@ -228,7 +235,7 @@ class ProjectLoad:
         if self.known_problems is not None:
             self.problems = self.known_problems
         else:
-            self._finish_reading(fresh)
+            self._finish_reading(bool(changed))
         self.save_stats()
         return loaded
 
@@ -271,6 +278,40 @@ class ProjectLoad:
             self._records[path] = FileRecord.create(self._key(path, file), file)
         return file
 
+    def _read_shared(self, paths: Sequence[str]) -> dict[str, FileRecord]:
+        """Read many files in several processes; return the files that could be read."""
+        if self._workers is None or self.known_problems is not None:
+            return {}
+        from vde_dagster.project.loading.shared_reading import MANY_FILES, read_shared
+
+        paths = [path for path in paths if self._is_for_workers(path)]
+        if len(paths) < MANY_FILES or not self._workers.count:
+            return {}
+        project = (str(self.root), self.use_cache)
+        found = read_shared(paths, self.read_if_valid, self._workers, read_files, project)
+        return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}
+
+    def _is_for_workers(self, path: str) -> bool:
+        """Return whether another process can read a file without the memory of its source."""
+        return path.endswith(".sql") and self._files[path].name == OwnFiles.name
+
+    def read_if_valid(self, path: str) -> FileRecord | None:
+        """Read a file; None if it, or a file that it depends on, has an error, or if it waits."""
+        source = self._files.get(path)
+        if source is None:
+            return None
+        self._prepare(source)
+        if self._shared_problems[source.name]:
+            return None
+        try:
+            file = self._read_by_source(source, path)
+        except (ColumnsWantedError, ProjectError, RecursionError):
+            self._folder.known_columns.asked.clear()
+            return None
+        finally:
+            self._hasher.forget(path)
+        return FileRecord.create(self._key(path, file), file)
+
     def _finish_reading(self, fresh: bool) -> None:
         for source in self._sources:
             if not source.files():
@@ -297,9 +338,7 @@ class ProjectLoad:
         source = self._files[path]
         try:
             self._prepare(source)
-            with self._folder.in_time(path), watching() as seen:
-                file = source.read(path, self._folder.text(path))
-            file = with_recorded_reads(file, seen, self.root)
+            file = self._read_by_source(source, path)
             return file if self._waiting is None else self._waiting.with_column_sources(file)
         except ColumnsWantedError as wanted:
             if self._waiting is None:
@@ -316,10 +355,50 @@ class ProjectLoad:
             self.problems.append(nested_too_deeply(SourceText(Path(path), self._folder.text(path))))
         return None
 
+    def _read_by_source(self, source: Source, path: str) -> LoadedFile:
+        with self._folder.in_time(path), watching() as seen:
+            file = source.read(path, self._folder.text(path))
+        return with_recorded_reads(file, seen, self.root)
+
     def _prepare(self, source: Source) -> None:
         if source.name not in self._shared_problems:
             self._shared_problems[source.name] = source.prepare()
 
+
+# -- in a worker -------------------------------------------------------------------------------
+
+
+def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
+    """Read files of a project as `SharedFile`s; None for a file with an error or a warning."""
+    from vde_dagster.base.workers import quietly
+    from vde_dagster.project.loading.shared_reading import SharedFile
+
+    collect_rarely()
+    root, use_cache, paths = argument
+    load, trees = _opened(root, use_cache), worker_trees()
+
+    def read(path: str) -> bytes | None:
+        record = load.read_if_valid(path)
+        if record is None:
+            return None
+        queries = (one.model.query or "" for one in record.file.models)
+        return to_bytes(SharedFile(record, tuple(text for text in queries if text in trees)))
+
+    return [quietly(read, path) for path in paths]
+
+
+@cache
+def _opened(root: str, use_cache: bool) -> ProjectLoad:
+    return ProjectLoad(Path(root), use_cache, worker_trees())
+
+
+@cache
+def worker_trees() -> ParsedQueries:
+    """Return the trees of the queries that this worker process has read."""
+    return ParsedQueries()
+
+
+# -- sources -----------------------------------------------------------------------------------
 
 SOURCES: tuple[SourceFactory, ...] = (own_files,)
 """Sources of every project; a file belongs to the first source that accepts it."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, place_flaw
 from vde_dagster.base.texts import closest, did_you_mean, printable
+from vde_dagster.base.workers import Workers
 from vde_dagster.errors import Fix, Hint, ProjectError, SourceLocation, Unknown, UsageError
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.files import find_files
@@ -272,6 +273,7 @@ def load_project(
     parsed: ParsedQueries | None = None,
     sources: Sequence[SourceFactory] | None = None,
     instead: Mapping[str, bytes] | None = None,
+    workers: Workers | None = None,
 ) -> Project:
     """Load the project in a folder.
 
@@ -286,7 +288,8 @@ def load_project(
     Raises:
         ProjectError: The settings are invalid; if strict, all errors as one.
     """
-    return _finish(ProjectLoad(root, use_cache, parsed, sources, instead=instead), strict)
+    load = ProjectLoad(root, use_cache, parsed, sources, instead=instead, workers=workers)
+    return _finish(load, strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:

@@ -1,0 +1,267 @@
+"""Processes that do a part of this process's work, on the other cores.
+
+Each is a new interpreter with this process's import path, which talks over its standard streams. So
+a process with threads can start them, such as a code server of Dagster, and none of them runs the
+main program again. A worker that fails returns no results: the caller then does that work itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import marshal
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+_LOG = logging.getLogger(__name__)
+_MOST = 7
+"""Maximum number of workers; more would wait for this process."""
+_IDLE_SECONDS, _SECONDS_TO_END = 30.0, 5.0
+_CPU_LIMIT = "/sys/fs/cgroup/cpu.max"
+
+T = TypeVar("T")
+Function = Callable[[Any], "list[bytes | None]"]
+"""A function of a module, from plain values to one result per item; None for an item not done."""
+
+
+class Results(NamedTuple):
+    """Results of one request to a worker, None if it failed, with the request's items."""
+
+    worker: int
+    items: Sequence[Any]
+    values: Sequence[bytes | None]
+
+
+class Workers:
+    """Worker processes, started by the first request.
+
+    A context manager, which ends the processes. A worker also ends if it is idle for long, or if
+    this process ends.
+
+    Args:
+        count: How many processes work, including this one; 0 for one per usable core.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = min((count or usable_cores()) - 1, _MOST)
+        self.owners: dict[str, int] = {}
+        """Workers that have prepared something, such as the tree of a query, by its name."""
+        self._workers: list[_Worker] = []
+        self._results: SimpleQueue[Results] = SimpleQueue()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the processes that do not run yet."""
+        try:
+            while len(self._workers) < self.count:
+                self._workers.append(_Worker(len(self._workers), self._results))
+        except OSError as error:
+            _LOG.debug("no further worker process could be started: %s", error)
+            self.count = len(self._workers)
+
+    @property
+    def free(self) -> list[int]:
+        """Workers that need another request, so that none of them waits for this process."""
+        return [one.number for one in self._workers if one.alive and one.requests < 2]
+
+    @property
+    def busy(self) -> bool:
+        """Whether results are outstanding."""
+        return any(one.requests for one in self._workers)
+
+    def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
+        """Let a worker call a function with an argument; `items` are returned with its results."""
+        self._workers[worker].send(
+            f"{function.__module__}:{function.__qualname__}", argument, items
+        )
+
+    def received(self, *, wait: bool) -> list[Results]:
+        """Return the results that have arrived.
+
+        Args:
+            wait: Whether to wait until there is at least one.
+        """
+        found = [self._taken(self._results.get())] if wait and self.busy else []
+        while True:
+            try:
+                found.append(self._taken(self._results.get_nowait()))
+            except Empty:
+                return found
+
+    def _taken(self, results: Results) -> Results:
+        self._workers[results.worker].requests -= 1
+        return results
+
+    def close(self) -> None:
+        """End the processes."""
+        for one in self._workers:
+            one.close()
+        self._workers.clear()
+        self.owners.clear()
+        self._results = SimpleQueue()
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    try:
+        with open(_CPU_LIMIT, encoding="ascii") as file:
+            quota, period = file.read().split()
+        cores = min(cores, int(quota) // int(period))
+    except (OSError, ValueError):
+        return max(cores, 1)  # No container, or one without a limit.
+    return max(cores, 1)
+
+
+class _Worker:
+    """One process, and the thread that reads its results."""
+
+    def __init__(self, number: int, results: SimpleQueue[Results]) -> None:
+        import subprocess  # Most commands start no workers.
+
+        start = f"from {__name__} import serve; serve({sys.getrecursionlimit()})"
+        code = f"import sys; sys.path[:] = {sys.path!r}; {start}"
+        self.number = number
+        self.requests = 0
+        self.alive = True
+        self._results = results
+        self._sent: list[Sequence[Any]] = []
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._reader = threading.Thread(target=self._read, name=f"vde-worker-{number}", daemon=True)
+        self._reader.start()
+
+    def send(self, function: str, argument: Any, items: Sequence[Any]) -> None:
+        assert self._process.stdin is not None
+        self.requests += 1
+        with self._lock:
+            alive = self.alive
+            if alive:
+                self._sent.append(items)
+        if not alive:
+            self._results.put(_nothing(self.number, items))
+            return
+        # Where the process has ended, the thread that reads its results returns the items.
+        with suppress(OSError):
+            marshal.dump((function, argument), self._process.stdin)
+            self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            while True:
+                values = marshal.load(self._process.stdout)
+                with self._lock:
+                    items = self._sent.pop(0)
+                self._results.put(Results(self.number, items, values))
+        except (EOFError, OSError, TypeError, ValueError):
+            with self._lock:
+                self.alive = False
+                left, self._sent = self._sent, []
+            for items in left:
+                self._results.put(_nothing(self.number, items))
+            self._process.wait()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._reader.join(_SECONDS_TO_END)
+        if self.alive:
+            self._process.kill()
+        self._process.wait()
+
+
+def _nothing(worker: int, items: Sequence[Any]) -> Results:
+    return Results(worker, items, [None] * len(items))
+
+
+# -- in the worker -----------------------------------------------------------------------------
+
+
+class _Noted(logging.Handler):
+    """Counts warnings and errors, which this process cannot show in the caller's log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+
+
+_NOTED = _Noted()
+
+
+def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
+    """Return a function's result for an item, or None if it raises an error or logs a warning.
+
+    The caller repeats such an item, so that it raises and logs the same as without workers.
+    """
+    before = _NOTED.count
+    try:
+        result = function(item)
+    except Exception:
+        return None
+    return result if _NOTED.count == before else None
+
+
+def serve(recursion_limit: int) -> None:
+    """Answer requests until the standard input ends."""
+    import signal
+    import warnings
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The caller ends its workers.
+    sys.setrecursionlimit(recursion_limit)
+    logging.getLogger().addHandler(_NOTED)
+    warnings.simplefilter("ignore")  # The caller's own part of the work raises the same.
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # The project's code may print.
+    watch = _Watch()
+    threading.Thread(target=watch.run, daemon=True).start()
+    try:
+        _answer(requests, answers, watch)
+    finally:
+        os._exit(0)  # Without the time to release all objects.
+
+
+def _answer(requests: BinaryIO, answers: BinaryIO, watch: _Watch) -> None:
+    while True:
+        watch.since = time.monotonic()
+        name, argument = marshal.load(requests)
+        watch.since = None
+        module, _, function = name.partition(":")
+        values = getattr(import_module(module), function)(argument)
+        marshal.dump(values, answers)
+        answers.flush()
+
+
+class _Watch:
+    """Ends an idle process."""
+
+    since: float | None = None
+
+    def run(self) -> None:
+        while True:
+            time.sleep(_IDLE_SECONDS / 10)
+            since = self.since
+            if since is not None and time.monotonic() - since > _IDLE_SECONDS:
+                os._exit(0)

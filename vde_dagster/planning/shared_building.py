@@ -1,0 +1,149 @@
+"""Building of many snapshots by several processes, for the first plan of a large project.
+
+A worker builds snapshots from the stored forms of models and of their parents' snapshots. It
+returns nothing for a model with a mistake: the caller builds that one again, so that mistakes are
+the same as in one process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.workers import Workers, quietly
+from vde_dagster.planning.snapshots.built import Built, Rules, Task, pack, unpack
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.project.loading.load import worker_trees
+from vde_dagster.project.model import Model
+from vde_dagster.project.serialise import from_bytes, to_bytes
+from vde_dagster.sql.grammar.compiled import grammar_warnings
+from vde_dagster.sql.trees import collect_rarely
+
+_LARGEST_PART = 24
+
+
+class _Known(NamedTuple):
+    model: Model
+    packed: bytes
+
+
+class _Order(NamedTuple):
+    model: Model
+    parents: tuple[ModelName, ...]
+    audited: tuple[ModelName, ...]
+
+
+class _Request(NamedTuple):
+    rules: Rules
+    known: tuple[_Known, ...]
+    orders: tuple[_Order, ...]
+
+
+class Exchange:
+    """Divides tasks among this process and workers, which are started."""
+
+    def __init__(self, workers: Workers, rules: Rules) -> None:
+        self._workers = workers
+        self._rules = rules
+        self._ready: dict[int | None, deque[Task]] = {None: deque()}
+        self._packed: dict[ModelName, tuple[Snapshot, bytes]] = {}
+        self._there: dict[int, dict[ModelName, Snapshot]] = {}
+
+    def add(self, task: Task) -> None:
+        """Add a task, for the worker that has the tree of its query."""
+        owner = self._workers.owners.get(task.model.query or "")
+        self._ready.setdefault(owner, deque()).append(task)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are tasks, here or in a worker."""
+        return self._workers.busy or any(self._ready.values())
+
+    def take(self) -> Task | None:
+        """Take a task for this process."""
+        return next(iter(self._taken(None, 1)), None)
+
+    def share(self) -> None:
+        """Send tasks to workers that have few, if there are many."""
+        for number in self._workers.free:
+            count = sum(map(len, self._ready.values())) // (2 * self._workers.count + 2)
+            tasks = self._taken(number, min(_LARGEST_PART, count))
+            if tasks:
+                self._workers.send(number, build_there, self._request(number, tasks), tasks)
+
+    def received(self, *, wait: bool) -> list[tuple[Task, Built | None]]:
+        """Return the tasks that workers returned, with their results; None for a mistake."""
+        found: list[tuple[Task, Built | None]] = []
+        for number, tasks, values in self._workers.received(wait=wait):
+            for task, data in zip(tasks, values, strict=True):
+                built = None
+                if data is not None:
+                    built = unpack(data, task.model)
+                    self._there[number][task.model.name] = built.snapshot
+                    self._packed[task.model.name] = built.snapshot, data
+                found.append((task, built))
+        return found
+
+    def _taken(self, owner: int | None, count: int) -> list[Task]:
+        """Take up to `count` tasks, first those with trees of one process."""
+        found: list[Task] = []
+        others = sorted(self._ready.values(), key=len, reverse=True)
+        for tasks in (self._ready.get(owner, ()), self._ready[None], *others):
+            while tasks and len(found) < count:
+                found.append(tasks.popleft())
+        return found
+
+    def _request(self, number: int, tasks: Sequence[Task]) -> bytes:
+        there = self._there.setdefault(number, {})
+        known: list[_Known] = []
+        for task in tasks:
+            for name, snapshot in (*task.parents.items(), *task.audited.items()):
+                if there.get(name) is not snapshot:
+                    there[name] = snapshot
+                    known.append(_Known(snapshot.model, self._pack(snapshot)))
+        orders = [_Order(one.model, tuple(one.parents), tuple(one.audited)) for one in tasks]
+        return to_bytes(_Request(self._rules, tuple(known), tuple(orders)))
+
+    def _pack(self, snapshot: Snapshot) -> bytes:
+        before, packed = self._packed.get(snapshot.model.name, (None, b""))
+        if before is not snapshot:
+            packed = pack(Built(snapshot, ""))
+            self._packed[snapshot.model.name] = snapshot, packed
+        return packed
+
+
+# -- in a worker -------------------------------------------------------------------------------
+
+
+def build_there(request: bytes) -> list[bytes | None]:
+    """Build the snapshots of a request in a worker; None for a model with a mistake."""
+    from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
+
+    collect_rarely()
+    rules, known, orders = from_bytes(_Request, request)
+    there = _snapshots()
+    for model, packed in known:
+        there[model.name] = unpack(packed, model).snapshot
+
+    def build(order: _Order) -> bytes | None:
+        model = order.model
+        parents, audited = (
+            {name: there[name] for name in names} for names in (order.parents, order.audited)
+        )
+        tree = worker_trees().take(model.query) if model.query else None
+        snapshot, problems = checked_snapshot(model, parents, *rules, tree, audited)
+        if grammar_warnings():
+            return None  # Without Spark's grammar this process finds other mistakes.
+        there[model.name] = snapshot
+        return pack(Built(snapshot, as_seen(snapshot), problems))
+
+    return [quietly(build, order) for order in orders]
+
+
+@cache
+def _snapshots() -> dict[ModelName, Snapshot]:
+    """Return the snapshots that this worker process has received and built."""
+    return {}

@@ -1,0 +1,63 @@
+"""Reading of many files by several processes, for the first load of a large project.
+
+Processes return only files that they could read. All others are left to the caller, which reads
+them in order, so that errors, and files that wait for others, are the same as in one process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from vde_dagster.base.workers import Function, Workers
+from vde_dagster.project.loading.cache import FileRecord
+from vde_dagster.project.serialise import from_bytes
+
+MANY_FILES = 500
+"""Number of files from which the start of another process costs less than it saves."""
+_LARGEST_PART = 40
+
+
+class SharedFile(NamedTuple):
+    """A file that a worker has read, with the queries whose trees it keeps."""
+
+    record: FileRecord
+    queries: tuple[str, ...]
+
+
+def read_shared(
+    paths: Sequence[str],
+    read: Callable[[str], FileRecord | None],
+    workers: Workers,
+    read_there: Function,
+    project: tuple[str, bool],
+) -> dict[str, FileRecord]:
+    """Read files in this process and in others; return the records of those that could be read.
+
+    Args:
+        read: Reads a file here; None if it cannot be read yet.
+        read_there: Reads files in a worker, from the project and paths to `SharedFile` as bytes.
+        project: The project's folder, and whether to use its cache.
+    """
+    found: dict[str, FileRecord] = {}
+    left = deque(paths)
+    workers.start()
+    while left or workers.busy:
+        for number in workers.free:
+            size = min(_LARGEST_PART, len(left) // (2 * workers.count + 2))
+            part = [left.pop() for _ in range(size)]
+            if part:
+                workers.send(number, read_there, (*project, part), part)
+        if left:
+            path = left.popleft()
+            record = read(path)
+            if record is not None:
+                found[path] = record
+        for number, sent, values in workers.received(wait=not left):
+            for path, data in zip(sent, values, strict=True):
+                if data is not None:
+                    file = from_bytes(SharedFile, data)
+                    found[path] = file.record
+                    workers.owners.update(dict.fromkeys(file.queries, number))
+    return found
