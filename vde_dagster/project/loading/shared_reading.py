@@ -1,7 +1,7 @@
 """Reading of many files by several processes, for the first load of a large project.
 
-Processes return only files that they could read. All others are left to the caller, which reads
-them in order, so that errors, and files that wait for others, are the same as in one process.
+Workers return only files without errors. The caller reads the other files, in order, so that errors
+and files that wait for others are the same as in one process.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeAlias
 
 from vde_dagster.sql.grammar.compiled import (
     END,
@@ -107,8 +107,8 @@ class SparkGrammar:
 
     def refusal(self, text: str) -> Refusal | None:
         """Return the place at which the grammar refuses a query, if it does."""
-        lexemes = list(self._lexer.tokens(text))
-        kinds = tuple(one.kind for one in lexemes)
+        lexemes = self._lexer.tokens(text)
+        kinds = tuple([kind for kind, _, _ in lexemes])
         if kinds not in self._known:
             if len(self._known) >= _MOST:
                 self._known.clear()
@@ -118,15 +118,15 @@ class SparkGrammar:
             return self._malformed(text, lexemes)
         at, mask = found
         if at == len(lexemes):
-            lexemes.append(Lexeme(0, len(text), len(text)))
-        start, end = lexemes[at][1:]
+            lexemes.append((0, len(text), len(text)))
+        _, start, end = lexemes[at]
         return Refusal(start, end, text[start:end], tuple(self._expected(mask)))
 
     def _malformed(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
-        found = malformed([text[one.start : one.end] for one in lexemes])
+        found = malformed([text[start:end] for _, start, end in lexemes])
         if found is None:
             return None
-        start, end = lexemes[found.start].start, lexemes[found.end - 1].end
+        (_, start, _), (_, _, end) = lexemes[found.start], lexemes[found.end - 1]
         return Refusal(start, end, text[start:end], (found.example,))
 
     def _expected(self, mask: int) -> Iterator[str]:
@@ -266,7 +266,8 @@ def _spelled(network: Network) -> dict[int, str]:
 _Config = tuple[int, tuple[int, ...], int]
 """A state, the stack of states to return to, and the rule of the token."""
 _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
-_WORD = re.compile("[A-Z_][A-Z_0-9]*|[ \\n]+")
+_WORD = re.compile("[ \\n]*([A-Z_][A-Z_0-9]*)?")
+"""Blanks, which are no token, and the word after them."""
 Guard = Callable[[str, int], bool]
 """Returns whether a token may end, from the next character and the number of open `<`."""
 _GUARDS: Mapping[str, Guard] = {
@@ -277,12 +278,8 @@ _GUARDS: Mapping[str, Guard] = {
 }
 
 
-class Lexeme(NamedTuple):
-    """A token by its number, and its offsets."""
-
-    kind: int
-    start: int
-    end: int
+Lexeme: TypeAlias = tuple[int, int, int]
+"""A token by its number, and its offsets."""
 
 
 class _State:
@@ -322,38 +319,62 @@ class Lexer:
         self._states: dict[tuple[_Config, ...], _State] = {}
         self._start = self._start_state()
         self._words: dict[str, int] = {}
+        self._signs: dict[str, int] = {}
 
-    def tokens(self, text: str) -> Iterator[Lexeme]:
-        """Yield a text's tokens; an unclosed comment is a token, too."""
+    def tokens(self, text: str) -> list[Lexeme]:
+        """Return a text's tokens; an unclosed comment is a token, too."""
         at, size, opened = 0, len(text), 0
         if text.isascii():
             upper = text.upper()
         else:
             upper = "".join([c if len(c.upper()) > 1 else c.upper() for c in text])
-        known, hidden, match = self._words.get, self._hidden, _WORD.match
-        while at < size:
-            word = match(upper, at)
-            if word is not None:
-                end = word.end()
-                kind = known(upper[at : end + 1], -1)
+        words, signs, match = self._words.get, self._signs.get, _WORD.match
+        hidden, opens, closes = self._hidden, self._opens, self._closes
+        found: list[Lexeme] = []
+        while True:
+            blanks = match(upper, at)
+            assert blanks is not None
+            at, end = blanks.span(1)
+            if end > 0:
+                kind = words(upper[at : end + 1], -1)
                 if kind < 0:
                     kind, end = self._word(upper, at, end)
-            elif upper.startswith(_COMMENT, at) and not upper.startswith(_HINT, at):
-                end_of_comment = _comment_end(upper, at)
-                if end_of_comment is None:
-                    yield Lexeme(self._comment, at, size)
-                    return
-                at = end_of_comment
-                continue
             else:
-                kind, end, _ = self._longest(upper, at, opened)
+                at = blanks.end()
+                if at == size:
+                    return found
+                sign = upper[at : at + 2]
+                if sign == _COMMENT and not upper.startswith(_HINT, at):
+                    end_of_comment = _comment_end(upper, at)
+                    if end_of_comment is None:
+                        found.append((self._comment, at, size))
+                        return found
+                    at = end_of_comment
+                    continue
+                kind, end = signs(sign, 0) or self._sign(sign), at + 1
+                if kind < 0:
+                    kind, end, _ = self._longest(upper, at, opened)
             if kind not in hidden:
-                yield Lexeme(kind, at, end)
-            if kind in self._opens:
+                found.append((kind, at, end))
+            if kind in opens:
                 opened += 1
-            elif kind == self._closes:
+            elif kind == closes:
                 opened = max(0, opened - 1)
             at = end
+
+    def _sign(self, text: str) -> int:
+        """Return the number of a token of one character, if the next one always ends it; or -1.
+
+        The number is cached for all texts.
+        """
+        state = self._reached(self._start, text[0])
+        kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)
+        if len(text) < 2 or state is None or guard is not None or self._reached(state, text[1]):
+            kind = -1
+        if len(self._signs) >= _MOST:
+            self._signs.clear()
+        self._signs[text] = kind
+        return kind
 
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
         """Return the number and the end of a token that begins as a word or a space.
@@ -378,14 +399,17 @@ class Lexer:
                     break
             if at == size:
                 break
-            symbol = text[at]
-            if symbol not in state.moves:
-                state.moves[symbol] = self._move(state, symbol)
-            state = state.moves[symbol]
+            state = self._reached(state, text[at])
             if state is None:
                 break
             at += 1
         return kind, end, at
+
+    def _reached(self, state: _State, symbol: str) -> _State | None:
+        moves = state.moves
+        if symbol not in moves:
+            moves[symbol] = self._move(state, symbol)
+        return moves[symbol]
 
     def _holds(self, predicate: int, behind: str, opened: int) -> bool:
         name, negated = self._predicates[predicate]
