@@ -90,7 +90,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
             raise
         trees = parsed(dialect, made.tokens, text)
         bracketed = None
-    lateral = any(token.token_type == TokenType.LATERAL for token in tokens)
+    lateral = "LATERAL" in text.upper()
     if doubt is None and lateral and any(map(_lacks_condition, trees)):
         doubt = _WITHOUT_ON
     if bracketed is None:
@@ -212,6 +212,8 @@ def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
 
 def _with_bracketed_literals(tokens: list[Token]) -> list[Token]:
     """Put brackets around `DATE '…'` before `::`, which SQLGlot (30.30) would apply to the text."""
+    if not any(token.text == "::" for token in tokens):
+        return tokens
     made: list[Token] = []
     for index, token in enumerate(tokens):
         if token.token_type == TokenType.DCOLON and index > 1:

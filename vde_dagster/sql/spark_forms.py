@@ -34,6 +34,19 @@ _MAYBE = re.compile(
     r"|\bSIMILAR\s+TO\b|\bUSING\s+SAMPLE\b|\b(?!OVER\b)\w+\s*\([^()]*\bORDER\s+BY\b",
     re.IGNORECASE,
 )
+_WORDS = ("EXCLUDE", "NULLS", "MATERIALIZED", "FETCH", "ASOF", "POSITIONAL", "SIMILAR", "SAMPLE")
+_SIGNS = tuple(
+    map(
+        re.compile,
+        (
+            rf"AS\s*(?:{'|'.join(_TYPES)}|DOUBLE)",
+            *(r"ANY\s*\(", r"SOME\s*\(", r"ALL\s*\(", r"DISTINCT\s+ON"),
+            r",\s*(?:--|/\*|FROM|WHERE|GROUP|HAVING|ORDER|UNION|\)|\Z)",
+        ),
+    )
+)
+"""Patterns for upper case, each with a fixed beginning, which `re` finds fast."""
+_ORDER = re.compile(r"ORDER\s+BY")
 _REFUSED = {
     ("ASOF", "JOIN"): "Spark has no ASOF JOIN",
     ("POSITIONAL", "JOIN"): "Spark has no POSITIONAL JOIN",
@@ -70,7 +83,7 @@ def spark_forms(text: str) -> list[Edit]:
     Raises:
         NoSparkForm: The query has a form without an equivalent in Spark.
     """
-    if _MAYBE.search(text) is None:
+    if not _may_need_edits(text) or _MAYBE.search(text) is None:
         return []
     tokens = Token.split(text)
     _refuse(tokens)
@@ -81,6 +94,22 @@ def spark_forms(text: str) -> list[Edit]:
             edits += form(tokens, index)
         edits += _distinct_on(text, tokens, index)
     return edits
+
+
+def _may_need_edits(text: str) -> bool:
+    """Return whether `_MAYBE` may be found in a text; cheaper than the search itself."""
+    if not text.isascii() or "[" in text or "::" in text:
+        return True
+    upper = text.upper()
+    if any(word in upper for word in _WORDS) or any(sign.search(upper) for sign in _SIGNS):
+        return True
+    for order in _ORDER.finditer(upper):
+        bracket = upper.rfind("(", 0, order.start())
+        if bracket > upper.rfind(")", 0, order.start()):
+            before = upper[:bracket].rstrip()
+            if not before.endswith((" OVER", ")OVER", "\nOVER")):
+                return True
+    return False
 
 
 def _word(tokens: list[Token], index: int) -> str:

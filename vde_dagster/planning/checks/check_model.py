@@ -214,10 +214,11 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 
 def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find parents that a kind reads by commits, but that have no table or are not in the query."""
-    model, place = known.model, place_in_header(known.model, "kind")
+    model = known.model
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
             continue
+        place = place_in_header(model, "kind")
         parent = parents.get(name)
         if parent is None:
             kind = model.kind.name

@@ -150,16 +150,19 @@ class QueryColumns:
 _HALVES = ("SEMI", "ANTI")
 _STAR = re.compile(r"\*\s*(?:EXCEPT\s*\([^)]*\)\s*)?REPLACE\b", re.IGNORECASE)
 _BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
-_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
 
 
 def may_have_column_forms(text: str) -> bool:
-    return any(form.search(text) for form in (_STAR, _BY_NAME, _WHERE))
+    """Check whether a text may have a form that Spark does not support, or aliases in WHERE."""
+    return "WHERE" in text.upper() or needs_columns(text)
 
 
 def needs_columns(text: str) -> bool:
     """Check whether a text may have a form that Spark does not support."""
-    return any(form.search(text) for form in (_STAR, _BY_NAME))
+    upper = text.upper()
+    return ("REPLACE" in upper and _STAR.search(text) is not None) or (
+        "NAME" in upper and _BY_NAME.search(text) is not None
+    )
 
 
 def column_forms(
@@ -176,12 +179,13 @@ def column_forms(
         NoSparkForm: The text has a form that cannot be rewritten.
     """
     names = QueryColumns(columns_of)
+    needed = needs_columns(text)
     try:
-        if _STAR.search(text):
+        if needed and _STAR.search(text):
             for star in tree.find_all(exp.Star):
                 if star.args.get("replace"):
                     return [_replaced(text, tokens, star, names)]
-        if _BY_NAME.search(text):
+        if needed and _BY_NAME.search(text):
             edits = list(_by_name(tokens, tree, names))
             if edits:
                 return edits
@@ -192,7 +196,7 @@ def column_forms(
             "Spark does not support * REPLACE and BY NAME, and the columns are unknown here",
             "write the columns, or declare the columns of the tables that the query reads",
         ) from None
-    return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
+    return list(_aliases(text, tokens, tree, names))
 
 
 def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
@@ -301,19 +305,21 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
         where = select.args.get("where")
         if where is None:
             continue
+        columns = [
+            column
+            for column in where.find_all(exp.Column)
+            if not column.table
+            and column.find_ancestor(exp.Select) is select
+            and "start" in column.this.meta
+        ]
+        if not columns:
+            continue
         wanted = {
             one.alias.lower()
             for one in select.expressions
             if isinstance(one, exp.Alias) and not _names_itself(one) and not one.find(exp.Window)
         }
-        columns = [
-            column
-            for column in where.find_all(exp.Column)
-            if not column.table
-            and column.name.lower() in wanted
-            and column.find_ancestor(exp.Select) is select
-            and "start" in column.this.meta
-        ]
+        columns = [column for column in columns if column.name.lower() in wanted]
         if not columns:
             continue
         try:

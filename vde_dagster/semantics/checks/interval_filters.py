@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from itertools import chain
 
 from sqlglot import exp
 
@@ -76,16 +77,22 @@ def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
     for clause in parts:
         if not isinstance(clause, exp.Where):
             continue
-        bounds: dict[str, list[_Bound]] = {}
-        for bound in _bounds(clause.this):
+        bounds = [(bound, _variables(bound.limit)) for bound in _bounds(clause.this)]
+        if not _has_both_ends(names for _, names in bounds):
+            continue
+        by_columns: dict[str, list[tuple[_Bound, list[str]]]] = {}
+        for bound, names in bounds:
             columns = {column.sql("spark").lower() for column in bound.value.find_all(exp.Column)}
-            bounds.setdefault(" ".join(sorted(columns)), []).append(bound)
-        for for_column in bounds.values():
-            names = {name for bound in for_column for name in _variables(bound.limit)}
-            if any(name.startswith("start_") for name in names) and any(
-                name.startswith("end_") for name in names
-            ):
-                yield from _checked(for_column)
+            by_columns.setdefault(" ".join(sorted(columns)), []).append((bound, names))
+        for own in by_columns.values():
+            if _has_both_ends(names for _, names in own):
+                yield from _checked([bound for bound, _ in own])
+
+
+def _has_both_ends(variables: Iterable[list[str]]) -> bool:
+    names = list(chain.from_iterable(variables))
+    ends = ("start_", "end_")
+    return all(any(name.startswith(end) for name in names) for end in ends)
 
 
 def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
