@@ -14,7 +14,7 @@ from vde_dagster.base.workers import Results, Workers
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning import build_snapshots
-from vde_dagster.project.loading import shared_reading
+from vde_dagster.project.loading import load
 from vde_dagster_tests.projects import ProjectFolder
 
 WIDTH, LEVELS = 12, 4
@@ -30,7 +30,7 @@ def one_more(evaluator, column):
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Make small projects count as large; return, per item of a worker, whether it did it."""
-    monkeypatch.setattr(shared_reading, "MANY_FILES", 10)
+    monkeypatch.setattr(load, "_MANY_FILES", 10)
     monkeypatch.setattr(build_snapshots, "_FEW", 3)
     monkeypatch.setattr(build_snapshots, "_MANY", 10)
     done: list[bool] = []

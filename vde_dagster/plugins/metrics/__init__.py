@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 FOLDER = "metrics"
 """Folder of metrics and semantic models."""
-ABSENT = f"metrics are left out, MetricFlow is not installed; {how_to_install('metrics')}"
 
 
 def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -36,9 +35,10 @@ def load_metrics(folder: Folder, path: Path, text: str, context: FileContext) ->
 
     found = find_spec("metricflow")
     if found is None or found.origin is None:
+        absence = "metrics are left out, MetricFlow is not installed"
         # Where it will be once it is installed: a folder's content is the names in it.
         return LoadedFile(path, uses=tuple(one for one in sys.path if _is_outside(one, folder)),
-                          unread=(ABSENT,))  # fmt: skip
+                          unread=(f"{absence}; {how_to_install('metrics')}",))  # fmt: skip
     from vde_dagster.plugins.metrics.dialects import (
         AGGREGATIONS,
         MANIFEST,

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from vde_dagster.project.loading.waiting_files import WaitingFiles
 
 
+_MANY_FILES = 500
+"""Number of files from which the start of another process costs less than it saves."""
 _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
@@ -282,11 +284,11 @@ class ProjectLoad:
         """Read many files in several processes; return the files that could be read."""
         if self._workers is None or self.known_problems is not None:
             return {}
-        from vde_dagster.project.loading.shared_reading import MANY_FILES, read_shared
-
         paths = [path for path in paths if self._is_for_workers(path)]
-        if len(paths) < MANY_FILES or not self._workers.count:
+        if len(paths) < _MANY_FILES or not self._workers.count:
             return {}
+        from vde_dagster.project.loading.shared_reading import read_shared
+
         project = (str(self.root), self.use_cache)
         found = read_shared(paths, self.read_if_valid, self._workers, read_files, project)
         return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}

@@ -14,8 +14,6 @@ from vde_dagster.base.workers import Function, Workers
 from vde_dagster.project.loading.cache import FileRecord
 from vde_dagster.project.serialise import from_bytes
 
-MANY_FILES = 500
-"""Number of files from which the start of another process costs less than it saves."""
 _LARGEST_PART = 40
 
 

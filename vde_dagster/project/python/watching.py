@@ -7,7 +7,6 @@ by imported packages are distinguished from the project's reads by the stack fra
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -261,6 +260,8 @@ class _Watched:
         """Raise TooSlow in the watched thread, unless that is entering or leaving the block."""
         if _runs(_OF_WATCHED, sys._current_frames().get(self._thread)):
             return False
+        import ctypes  # Only a file that exceeds its time needs it.
+
         self._raised = True
         raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
         raise_in(ctypes.c_ulong(self._thread), ctypes.py_object(TooSlow))
