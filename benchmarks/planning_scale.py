@@ -4,8 +4,9 @@
 
 Ten layers; after the first, 40 % views, 30 % full and 30 % incremental models of eight to ten
 columns over one or two parents each, with joins, unions, common table expressions and windows; the
-first line is of models with twenty columns. No Spark runs: the published state is written to the
-state store as an apply would leave it. Processes set the garbage collector as `vde` does.
+first lines are of models with twenty columns. No Spark runs: the published state is written to the
+state store as an apply would leave it. Processes set the garbage collector as `vde` does. First
+loads are measured in one process and with all cores, where CPU seconds include all processes.
 
 Goals, in seconds of CPU with all imports: 6 cold, 0.5 for an unchanged project, 1.2 for a plan with
 one edit; 200 MB at most. Of 10,000 models: 5 for a plan without a change, 6 with one edit, 8 for a
@@ -71,7 +72,9 @@ PUBLISH = (
 STEPS = {
     "imports": ("imports alone", IMPORT),
     "wide": (f"load and versions, {WIDE} columns", SNAPSHOTS),
+    "wide shared": (f"the same, {WIDE} columns, all cores", SNAPSHOTS),
     "cold": ("load and versions, no cache", SNAPSHOTS),
+    "cold shared": ("the same, no cache, all cores", SNAPSHOTS),
     "load": ("load, unchanged", LOAD),
     "warm": ("load and versions, unchanged", SNAPSHOTS),
     "unchanged": ("plan without a change", UNCHANGED),
@@ -153,14 +156,14 @@ class Bench:
 
     def run(self, step: str, number: int) -> Figures:
         """Measure one run of a step."""
-        root = self.wide if step == "wide" else self.root
-        if step in ("wide", "cold"):
+        root = self.wide if step.startswith("wide") else self.root
+        if step.startswith(("wide", "cold")):
             shutil.rmtree(root / ".vde", ignore_errors=True)
         if step == "edited":
             column = f",\n  {number} AS n{number}\nFROM "
             self.edited.write_text(self.published.replace("\nFROM ", column, 1))
             time.sleep(2.1)  # Files younger than that are never trusted by their times.
-        found = _measure(root, self.models, STEPS[step][1])
+        found = _measure(root, self.models, STEPS[step][1], alone=step in ("wide", "cold"))
         if step == "edited":
             self.edited.write_text(self.published)
         return found
@@ -186,12 +189,14 @@ def _print(title: str, medians: list[Figures], sizes: list[int]) -> None:
     print(line, flush=True)
 
 
-def _measure(root: Path, models: int, code: str) -> Figures:
+def _measure(root: Path, models: int, code: str, *, alone: bool = False) -> Figures:
     """Run a process; return its seconds of CPU, seconds of wall clock and peak MB."""
     began = time.perf_counter()
     # Compiled modules are cached, as they are where the package is installed.
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(root / "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if alone:
+        environment["VDE_LOAD_PROCESSES"] = "1"
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(root), str(models)],
         stdout=subprocess.DEVNULL,

@@ -29,7 +29,7 @@ def content_bytes(snapshot: Snapshot) -> bytes:
     if len(keys) > 1:
         ordered = replace(snapshot.version, unique_keys=tuple(sorted(keys, key=sorted)))
         snapshot = replace(snapshot, version=ordered)
-    data = to_bytes(replace(snapshot, id=""))
+    data = to_bytes(replace(snapshot, id="") if snapshot.id else snapshot)
     if all(len(key) < 2 for key in keys):
         return data
     # A set is written in an order that differs by process.
