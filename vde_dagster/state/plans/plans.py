@@ -42,6 +42,8 @@ _ACTS: dict[str, Act] = {
 _MOST_WAITING = 30
 """Number of the latest open plans that are searched for waiting plans."""
 _BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
+_MOST_COMPARED = 5
+"""Number of the latest open plans that are compared with a new one; each can have many models."""
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and never can be."""
 
@@ -119,12 +121,17 @@ class PlanStore:
         return self.database.run_transaction(work, name="state.save_plan")
 
     def _waiting_proposals(self, plan: Plan, connection: Connection) -> list[Plan]:
-        """Return the unapplied proposals with a plan's files, author, options and definitions."""
+        """Return the latest proposals with a plan's files, author, options and definitions."""
         table = schema.plans
-        query = select(table.c.payload).where(
-            table.c.environment == plan.environment,
-            table.c.status == "planned",
-            table.c.base_version == plan.base_version,
+        query = (
+            select(table.c.payload)
+            .where(
+                table.c.environment == plan.environment,
+                table.c.status == "planned",
+                table.c.base_version == plan.base_version,
+            )
+            .order_by(table.c.created_at.desc())
+            .limit(_MOST_COMPARED)
         )
         found = [load_stored_plan(row.payload).plan for row in connection.execute(query)]
         return [one for one in found if one.id != plan.id and _proposed(one) == _proposed(plan)]

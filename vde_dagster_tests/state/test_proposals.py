@@ -1,12 +1,17 @@
-"""A rejected plan stays rejected, whatever the state it was in."""
+"""Proposals: a rejected plan stays rejected, and equal ones wait once."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
 from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.intervals.cadence import EPOCH, FAR
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
+from vde_dagster.planning.plan.plan import Proposal
 from vde_dagster.state.plans.plans import PlanStatus
 from vde_dagster.state.store import StateStore
 from vde_dagster_tests.state.builders import FakeClock, plan
@@ -63,3 +68,37 @@ def test_a_plan_of_the_same_models_is_known_as_the_one_that_was_rejected(
     (name, entry), *rest = again.entries.items()
     other = {**dict(rest), name: replace(entry, snapshot_id="other")}
     assert store.plans.find_rejected(replace(again, entries=other)) is None
+
+
+def test_an_equal_proposal_waits_once_however_many_store_it_together(store: StateStore) -> None:
+    made = replace(plan(), proposal=Proposal("files", "anna"))
+    both = Barrier(4)
+
+    def save(number: int) -> str:
+        both.wait(20)
+        return store.plans.save(replace(made, id=f"p{number}"), once=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(save, range(4)))
+    assert len(found) == 1
+    assert {record.id for record in store.plans.recent()} == found
+
+
+def test_a_proposal_with_later_intervals_replaces_the_waiting_one(store: StateStore) -> None:
+    made = replace(plan(), proposal=Proposal("files", "anna"))
+    model, *rest = made.models
+    more = IntervalSet((Interval(EPOCH, FAR),))
+    later = replace(made, id="p2", models=(replace(model, intervals=more), *rest))
+    others = [
+        replace(made, id="p3", proposal=Proposal("other files", "anna")),
+        replace(made, id="p4", proposal=Proposal("files", "ben")),
+        replace(made, id="p5", start=EPOCH),
+        replace(made, id="p6", environment="dev"),
+    ]
+    for one in (made, later, *others):
+        assert store.plans.save(one, once=True) == one.id
+    statuses = store.plans.statuses(["p1", *(f"p{number}" for number in range(2, 7))])
+    assert statuses.pop("p1") == "superseded"
+    assert set(statuses.values()) == {"planned"}
+    assert store.plans.save(replace(later, id="p7"), once=True) == "p2"
+    assert store.plans.save(replace(later, id="p8")) == "p8", "as a person plans again"
