@@ -99,6 +99,7 @@ def open_place(root: Path, config: str = "") -> Iterator[Place]:
     with running_dagster(folder.root, home, module=location, config=config, daemons=2) as dagster:
         found = Place(folder, dagster)
         wait_for(lambda: len(found.events()) == DAYS, "the events of the first apply")
+        wait_for(dagster.plans, "the page of the first plan, which is recorded after its fills")
         yield found
 
 
@@ -136,8 +137,9 @@ def test_a_backfill_ends_although_a_daemon_is_killed_and_the_webserver_restarts(
     assert dagster.programs is not None
     before = place.fills()
     keys = sorted(place.events())
-    dagster.backfill("db/days", keys[0], keys[-1])
-    wait_for(lambda: place.fills() != before, "the first fill of the backfill")
+    while place.fills() == before:  # a daemon knows a new version within a minute
+        dagster.backfill("db/days", keys[0], keys[-1])
+        wait_for(lambda: place.fills() != before or has_failed(dagster), "the first fill")
     dagster.programs.kill("daemon")
     dagster.programs.kill("webserver")
     dagster.programs.start("webserver")
@@ -163,6 +165,11 @@ def test_a_run_that_no_daemon_takes_runs_once_when_two_start(place: Place) -> No
     dagster.succeed(run)
     assert sum((place.fills() - before).values()) == 1
     place.check_pages()
+
+
+def has_failed(dagster: Dagster) -> bool:
+    """Check whether the latest backfill has failed."""
+    return any(status.endswith("FAILED") for status in dagster.backfills()[:1])
 
 
 FAULTS = (

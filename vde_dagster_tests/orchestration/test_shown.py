@@ -392,6 +392,20 @@ def test_the_page_of_an_environment_says_what_each_version_changed(
     assert "partition=close): frozen prod@2" in description
 
 
+def test_a_model_whose_file_has_an_error_is_not_called_removed(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.edit("models/base.sql", "1 AS n", "1 AS m")
+    broken = str(load_catalog(folder).specs[TOP].description)
+    assert "**This model's file has an error:** models/top.sql:1:44: db.top: Column 'n'" in broken
+    assert "Removed from the project" not in broken
+    (folder.root / "models/top.sql").unlink()
+    removed = str(load_catalog(folder).specs[TOP].description)
+    assert "*Removed from the project; an environment still contains it.*" in removed
+    assert "has an error" not in removed
+
+
 def test_the_lineage_shows_an_environment_after_the_models_that_it_shows(
     folder: ProjectFolder, workspace: Workspace
 ) -> None:

@@ -294,7 +294,8 @@ def live_models(
                 first = version_key(*served)
                 own = sorted(live[name].values(), key=lambda version: version.key != first)
                 error = (errors or {}).get(name)
-                models[name] = LiveModel(name, served[0], tuple(own), name in project, error)
+                exists = name in project or error is not None
+                models[name] = LiveModel(name, served[0], tuple(own), exists, error)
     return models
 
 
