@@ -121,8 +121,9 @@ machine:
 
 # The machine is checked before anything is made; an installed environment is made again only when
 # a lock or the package's description changed. The locks are complete: with --no-deps uv does not
-# resolve them again, for which it downloads and unpacks PySpark twice.
-LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps --compile-bytecode
+# resolve them again, for which it downloads and unpacks PySpark twice. `make run` compiles the modules
+# that it imports, which takes a third of the time for all; tests start many processes at once.
+LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 $(STAMP): requirements.lock pyproject.toml | machine
 	@echo "Installing the locked dependencies into .venv (once; a few minutes on a first download)"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
@@ -135,6 +136,6 @@ $(STAMP): requirements.lock pyproject.toml | machine
 
 $(DEV): requirements-dev.lock $(STAMP)
 	@echo "Installing what tests and checks need into .venv (once)"
-	@VIRTUAL_ENV="$(CURDIR)/.venv" $(LOCKED) -r requirements-dev.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(LOCKED) --compile-bytecode -r requirements-dev.lock
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip check --quiet
 	@touch $(DEV)
