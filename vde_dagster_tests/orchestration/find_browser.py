@@ -1,13 +1,14 @@
 """The Chromium of the browser tests: an installed one, or Playwright's download.
 
 `python -m vde_dagster_tests.orchestration.find_browser` prints its path; the exit code is 1 if
-there is none that starts.
+there is none that starts, or if Playwright does not start.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,12 +27,20 @@ def find_browser() -> str | None:
 
 def _candidates() -> Iterator[str]:
     yield from filter(None, map(shutil.which, NAMES))
+    if not driver_starts():
+        return
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         downloaded = playwright.chromium.executable_path
     if Path(downloaded).exists():
         yield downloaded
+
+
+def driver_starts() -> bool:
+    """Return whether Playwright's Node.js starts, which needs libatomic."""
+    asked = [sys.executable, "-m", "playwright", "--version"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
 def _starts(path: str) -> bool:
@@ -41,5 +50,6 @@ def _starts(path: str) -> bool:
 
 if __name__ == "__main__":
     found = find_browser()
-    print(found or "no browser")
-    raise SystemExit(found is None)
+    missing = "no browser" if found is None else "" if driver_starts() else "no libatomic"
+    print(missing or found)
+    raise SystemExit(bool(missing))
