@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
@@ -33,6 +33,7 @@ from vde_dagster.reports.reasons import describe_reason
 
 if TYPE_CHECKING:
     from vde_dagster.execution.plan_tasks import PlanTasks
+    from vde_dagster.semantics.refresh.keys import KeySteps, State
 
 
 States = Mapping[str, InputState]
@@ -91,29 +92,39 @@ def keys_changed(
         if read.key not in now or now[read.key].read_id is None:
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
     moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
-    metadata = {read.key: tasks.handles.lakehouse.table_metadata(read.ref) for read in reads}
-    key, located = _located(tasks.catalog, filler, query, reads, metadata)
-    if not key:
-        raise ComputesAllError("no column of its query divides the rows of a table that it reads")
-    parts: list[str] = []
-    for read in moved:
-        was, is_, name = earlier[read.key], now[read.key], table_name(tasks, read)
-        columns = located.get(_spelled(tasks.catalog, read))
-        if columns is None:
-            raise ComputesAllError(
-                f"rows of {name} do not determine the {', '.join(key)} that they affect"
-            )
-        if was.other is not None:
-            rows = _rows_of_another(tasks, name, read, was, is_, metadata[read.key])
-        elif was.state.schema_id != is_.schema_id:
-            raise ComputesAllError(f"the columns of {name} have changed")
-        else:
-            states = (was.state.read_id, is_.read_id)
-            rows = _rows(tasks.catalog, name, read, metadata[read.key], *states)
-        parts += _keys(*rows, columns)
-    if not parts:
+    if not moved:
         raise ComputesAllError("none of its inputs has changed")
-    return ChangedKeys(key, spelled_apart(" UNION ".join(parts)))
+    inputs = {
+        _spelled(tasks.catalog, read): _Input(tasks, read, earlier[read.key], now[read.key])
+        for read in reads
+    }
+    changed = [_spelled(tasks.catalog, read) for read in moved]
+    steps = _key_steps(filler, query, inputs, changed)
+
+    def relation(table: str, state: State) -> str:
+        return inputs[table].rows(state if table in changed else "now")
+
+    return ChangedKeys(steps.key, spelled_apart(steps.write(relation)))
+
+
+def _key_steps(
+    filler: Snapshot, query: str, inputs: Mapping[str, _Input], changed: Sequence[str]
+) -> KeySteps:
+    from vde_dagster.semantics.refresh.keys import find_key_steps
+    from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+
+    version = filler.version
+    if version.opaque is not None:
+        raise ComputesAllError(f"its query is not understood: {version.opaque}")
+    key = meaning_of(filler.model.kind).changed_by(filler.model)
+    schema = {name: one.types for name, one in inputs.items()}
+    try:
+        return find_key_steps(query, schema, changed, key=key, unique=version.unique_keys)
+    except NotRefreshableError as why:
+        text = str(why)
+        for name, one in inputs.items():
+            text = text.replace(name, table_name(one.tasks, one.read))
+        raise ComputesAllError(text) from None
 
 
 def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
@@ -155,125 +166,116 @@ def _moved(was: Earlier, now: InputState) -> bool:
     return was.other is not None or not was.state.still_is(now)
 
 
-def _located(
-    catalog: str,
-    filler: Snapshot,
-    query: str,
-    reads: Sequence[TableRead],
-    metadata: Mapping[str, dict[str, Any]],
-) -> tuple[tuple[str, ...], Mapping[str, tuple[tuple[str, ...], ...]]]:
-    """Return the key, and for each table the columns that have its values."""
-    from vde_dagster.semantics.locality import columns_of_key, find_key
-
-    key = meaning_of(filler.model.kind).changed_by(filler.model)
-    if filler.version.opaque is not None:
-        return key, {}
-    schema = {_spelled(catalog, read): columns_of(metadata[read.key], None) for read in reads}
-    key = key or find_key(query, schema)
-    return key, columns_of_key(query, schema, key)
-
-
 def _spelled(catalog: str, read: TableRead) -> str:
     return f"{catalog}.{read.ref}".lower()
 
 
-_Rows = tuple[str, Sequence[ViewColumn]]
-"""Query for the rows that differ in the columns read, and its columns."""
+class _Input:
+    """A table at the state that the last fill read, and now."""
 
+    def __init__(self, tasks: PlanTasks, read: TableRead, was: Earlier, now: InputState) -> None:
+        self.tasks, self.read = tasks, read
+        self._was, self._now = was, now
+        self._metadata = tasks.handles.lakehouse.table_metadata(read.ref)
+        self.types = columns_of(self._metadata, None)
+        self._read = read.columns if read.columns is not None else tuple(self.types)
+        self._kept = _kept(self._metadata)
 
-def _rows(
-    catalog: str,
-    name: str,
-    read: TableRead,
-    metadata: dict[str, Any],
-    since: int | None,
-    until: int | None,
-) -> _Rows:
-    kept = _kept(metadata)
-    if since not in kept or until not in kept:
-        raise ComputesAllError(f"the state of {name} that was read is no longer kept", lost=True)
-    columns, types = _columns(name, read, metadata)
-    before, after = (columns_of(metadata, kept[one]) for one in (since, until))
-    pairs = [ColumnPair(column, column) for column in columns]
-    way = read_by(*(commit_line(metadata, one, read.key) for one in (since, until)))
-    table = read.ref.quoted(catalog)
-    if way is None:
-        old, new = (
-            _state(table, columns, PinnedTable(one, types, there))
-            for one, there in ((since, before), (until, after))
-        )
-        weighed = weigh_versions(old, new, pairs)
-    elif isinstance(way, ByLineage):
-        older = (before, after) if way.forwards else (after, before)
-        weighed = weigh_lineage(way, table, pairs, *older)
-    elif way:
-        weighed = weigh_commits(way, table, columns, types)
-    else:
-        weighed = weigh_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
-    return net_rows(weighed, columns), columns
+    @property
+    def _name(self) -> str:
+        return table_name(self.tasks, self.read)
 
+    @property
+    def _columns(self) -> list[ViewColumn]:
+        return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
-def _rows_of_another(
-    tasks: PlanTasks,
-    name: str,
-    read: TableRead,
-    was: Earlier,
-    now: InputState,
-    metadata: dict[str, Any],
-) -> _Rows:
-    """Compare a table's state at the last fill with the current state of its replacement."""
-    old, new = was.other, {**tasks.target.tables, **tasks.written.tables}[read.key]
-    assert old is not None
-    found = tasks.handles.lakehouse.find_table(old.ref)
-    kept = _kept(found.metadata) if found is not None else {}
-    if found is None or was.state.read_id not in kept:
-        gone = "the state that the last fill read no longer exists"
-        raise ComputesAllError(f"{name} has another table now, and {gone}", lost=True)
-    columns, types = _columns(name, read, metadata)
-    had = columns_of(found.metadata, kept[was.state.read_id])
-    places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}
-    listed = []
-    for column in columns:
-        place = places.get(versions.get(column.name, ""), "")
-        if not written_alike(had.get(place, ""), column.type):
-            raise ComputesAllError(
-                f"{name} has another table now: its column {column.name} differs"
-            )
-        listed.append((column.name, place))
-    after = columns_of(metadata, _kept(metadata).get(now.read_id or 0))
-    weighed = weigh_versions(
-        pinned_select(old.ref.quoted(tasks.catalog), PinnedTable(was.state.read_id), listed),
-        _state(read.ref.quoted(tasks.catalog), columns, PinnedTable(now.read_id, types, after)),
-        [ColumnPair(column, column) for column in columns],
-    )
-    return net_rows(weighed, columns), columns
+    def rows(self, state: State) -> str:
+        """Write the table's rows, or its changed rows, as a query.
+
+        Columns that the query does not read are NULL.
+
+        Raises:
+            ComputesAllError: The earlier state is not kept, or cannot be compared.
+        """
+        if state == "changed":
+            weighed = self._weigh_replacement() if self._was.other else self._weigh()
+            pairs = enumerate(self._read)
+            listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
+            rows = f"SELECT {listed} FROM ({net_rows(weighed, self._columns)}) AS net"
+        elif state == "now":
+            rows = self._pinned(self._now.read_id)
+        else:
+            rows = self._replaced() if self._was.other else self._pinned(self._was.state.read_id)
+        unread = [name for name in self.types if name not in self._read]
+        if not unread:
+            return rows
+        nothing = ", ".join(f"CAST(NULL AS {self.types[name]}) AS {quote(name)}" for name in unread)
+        return f"SELECT *, {nothing} FROM ({rows}) AS read"
+
+    def _pinned(self, snapshot: int | None) -> str:
+        there = columns_of(self._metadata, self._kept.get(snapshot))
+        pinned = PinnedTable(snapshot, self.types, there)
+        listed = [(name, name) for name in self._read]
+        return pinned_select(self.read.ref.quoted(self.tasks.catalog), pinned, listed)
+
+    def _check_types(self) -> None:
+        for name in self._read:
+            if name not in self.types or not is_comparable(self.types[name]):
+                raise ComputesAllError(
+                    f"{self._name} has a column {name} whose values cannot be compared"
+                )
+
+    def _weigh(self) -> str:
+        self._check_types()
+        since, until = self._was.state.read_id, self._now.read_id
+        if self._was.state.schema_id != self._now.schema_id:
+            raise ComputesAllError(f"the columns of {self._name} have changed")
+        if since not in self._kept or until not in self._kept:
+            why = f"the state of {self._name} that was read is no longer kept"
+            raise ComputesAllError(why, lost=True)
+        metadata, columns = self._metadata, self._columns
+        pairs = [ColumnPair(column, column) for column in columns]
+        before, after = (commit_line(metadata, one, self.read.key) for one in (since, until))
+        way, table = read_by(before, after), self.read.ref.quoted(self.tasks.catalog)
+        if way is None:
+            return weigh_versions(self._pinned(since), self._pinned(until), pairs)
+        if isinstance(way, ByLineage):
+            states = [columns_of(metadata, self._kept[one]) for one in (since, until)]
+            older, newer = states if way.forwards else states[::-1]
+            return weigh_lineage(way, table, pairs, older, newer)
+        if way:
+            return weigh_commits(way, table, columns, self.types)
+        return weigh_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
+
+    def _weigh_replacement(self) -> str:
+        self._check_types()
+        pairs = [ColumnPair(column, column) for column in self._columns]
+        return weigh_versions(self._replaced(), self._pinned(self._now.read_id), pairs)
+
+    def _replaced(self) -> str:
+        """Write the rows, at the last fill, of the table that this table replaces."""
+        tasks, old = self.tasks, self._was.other
+        assert old is not None
+        new = {**tasks.target.tables, **tasks.written.tables}[self.read.key]
+        found = tasks.handles.lakehouse.find_table(old.ref)
+        kept = _kept(found.metadata) if found is not None else {}
+        read_id = self._was.state.read_id
+        if found is None or read_id not in kept:
+            gone = "the state that the last fill read no longer exists"
+            raise ComputesAllError(f"{self._name} has another table now, and {gone}", lost=True)
+        had = columns_of(found.metadata, kept[read_id])
+        places, versions = old.column_named_by_version(), {c.name: c.version for c in new.columns}
+        listed = []
+        for name in self._read:
+            place = places.get(versions.get(name, ""), "")
+            if not written_alike(had.get(place, ""), self.types[name]):
+                raise ComputesAllError(
+                    f"{self._name} has another table now: its column {name} differs"
+                )
+            listed.append((name, place))
+        return pinned_select(old.ref.quoted(tasks.catalog), PinnedTable(read_id), listed)
 
 
 def _kept(metadata: dict[str, Any]) -> dict[int | None, int | None]:
     """Return the schema id of each Iceberg snapshot in a table's metadata."""
     return {int(one["snapshot-id"]): one.get("schema-id") for one in metadata["snapshots"]}
-
-
-def _columns(
-    name: str, read: TableRead, metadata: dict[str, Any]
-) -> tuple[Sequence[ViewColumn], Mapping[str, str]]:
-    """Return the columns that a query reads from a table, and the current types of all columns."""
-    types = columns_of(metadata, None)
-    names = read.columns if read.columns is not None else tuple(types)
-    for one in names:
-        if one not in types or not is_comparable(types[one]):
-            raise ComputesAllError(f"{name} has a column {one} whose values cannot be compared")
-    return [ViewColumn(one, types[one], "", one) for one in names], types
-
-
-def _state(table: str, columns: Sequence[ViewColumn], pinned: PinnedTable) -> str:
-    return pinned_select(table, pinned, [(column.name, column.name) for column in columns])
-
-
-def _keys(
-    rows: str, columns: Sequence[ViewColumn], located: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    places = {column.name.lower(): f"c{number}" for number, column in enumerate(columns)}
-    for key in located:
-        listed = ", ".join(f"{places[name.lower()]} AS k{n}" for n, name in enumerate(key))
-        yield f"SELECT DISTINCT {listed} FROM ({rows}) AS changed"

@@ -235,13 +235,14 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
     model = known.model
     if not known.changed_by or model.query is None:
         return
-    from vde_dagster.semantics.locality import columns_of_key
+    from vde_dagster.semantics.refresh.keys import tables_with_key
 
     schema = column_types(parents)
     if (
         parents
         and len(schema) == len(parents)
-        and not columns_of_key(model.query, schema, known.changed_by)
+        and not any("*" in columns for columns in schema.values())
+        and not tables_with_key(model.query, schema, known.changed_by)
     ):
         key = ", ".join(known.changed_by)
         place = place_in_header(model, "kind", known.changed_by[0])
@@ -265,7 +266,7 @@ def _missing_types(
     key: Sequence[str],
 ) -> tuple[str, str] | None:
     """Return a message and a hint if only unknown types of parents hide the changed keys."""
-    from vde_dagster.semantics.locality import columns_of_key
+    from vde_dagster.semantics.refresh.keys import tables_with_key
 
     untyped = {
         name: [c for c, type_ in schema[str(name)].items() if type_ == "UNKNOWN" and c != "*"]
@@ -285,7 +286,7 @@ def _missing_types(
         }
         for table, types in schema.items()
     }
-    if not untyped or not columns_of_key(query, typed, key):
+    if not untyped or not tables_with_key(query, typed, key):
         return None
     first, columns = next(iter(untyped.items()))
     read = dict.fromkeys(

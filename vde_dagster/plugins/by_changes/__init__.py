@@ -2,5 +2,5 @@
 
 `kind` defines it, `meaning` states that its rows are exactly its query's rows, `writer` replaces
 the rows of the keys that changed. The core finds these keys from the rows that the inputs gained
-and lost, and the columns that the query can be split by (`semantics.locality`).
+and lost, and from the query (`semantics.refresh`).
 """

@@ -83,8 +83,10 @@ class Binder:
         self.noted: list[Noted] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
-        self.notes_every_equality = False
-        """Whether equalities within one table are noted, which versions do not need."""
+        self.using_calls_coalesce = False
+        """Whether USING of a FULL JOIN makes the expression of a call of `coalesce`; in versions
+        they differ.
+        """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
         """Bind an expression; an unsupported one becomes an unknown node, with the reason

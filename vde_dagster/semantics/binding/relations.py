@@ -60,7 +60,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """Return the conjuncts of a condition, and note equalities of like types for uniqueness."""
     nodes: list[Node] = []
-    joining = len(scope.entries) > 1 or scope.parent is not None or binder.notes_every_equality
+    joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
     is_whole = scope.clause != "having" and len(operands) == 1
     check = binder.condition if is_whole else binder.boolean
@@ -440,7 +440,10 @@ def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str)
         if side == "RIGHT":
             left.merged[name] = (last_node, last.types[name])
         elif side == "FULL":
-            both = binder.terms.make("Coalesce", "expressions", 1, last_node, "this", first[0])
+            if binder.using_calls_coalesce:
+                both = binder.terms.make("call", "coalesce", first[0], last_node)
+            else:
+                both = binder.terms.make("Coalesce", "expressions", 1, last_node, "this", first[0])
             left.merged[name] = (both, first[1] if first[1] == last.types[name] else None)
         else:
             left.merged[name] = first

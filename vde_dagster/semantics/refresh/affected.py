@@ -1,0 +1,474 @@
+"""Output rows that changes of a table affect: which values they may have in the columns of a key.
+
+One reading of one table changes at a time, while the others stay as they are; the table's place in
+the query is filled with its changed rows. From the inside out, each query around it becomes a query
+for the rows that may differ, reduced to the columns whose values are known for all of these rows:
+
+- Conditions that name other columns are left out, so more rows are found than differ, never fewer.
+- A grouped query has its group's expressions, a query with windows what all windows partition by.
+- The right side of a LEFT JOIN adds rows with NULLs when it loses rows: the left side's rows that
+  meet changed rows are affected, and the right side's columns are unknown. A SEMI or ANTI JOIN and
+  subqueries in conditions affect the rows that meet changed rows, too.
+- Of both sides of a FULL JOIN, only `coalesce` of two columns that the join makes equal is known.
+- Each branch of a set operation has its own changes.
+
+If readings change one after the other, the result changes by the sum of these steps, as deltas of
+products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD 1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
+from vde_dagster.semantics.refresh.trees import (
+    Place,
+    coalesced,
+    computed_parts,
+    conjuncts,
+    equal_columns,
+    equated,
+    is_aggregate,
+    is_determined_by,
+    join_conditions,
+    list_sources,
+    new_join,
+    reachable,
+    read_place,
+    reads_any,
+    reads_only,
+    set_args,
+    unalias,
+    walk_outside_queries,
+    with_table,
+)
+
+_PLAIN = {"kind", "expressions", "from_", "joins", "where", "group", "having", "qualify"}
+_PLAIN |= {"distinct", "order", "laterals", "hint", "windows"}
+CHANGED = "vde_changed"
+"""The name of the changed table in derived queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """The values that affected output rows have.
+
+    Args:
+        columns: Output columns, in lower case.
+        query: Spark SQL of these columns, whose tables are `vde_0`, … as in `Qualified`; the
+            reading that changes is the table `vde_changed`.
+    """
+
+    columns: tuple[str, ...]
+    query: exp.Select
+
+
+def find_affected(query: Qualified, reading: int) -> Affected:
+    """Return the values of output rows that changes of one reading of a table affect.
+
+    Raises:
+        NotRefreshableError: Any output row may change.
+    """
+    root = query.tree.copy()
+    (leaf,) = (table for table in root.find_all(exp.Table) if table.name == f"vde_{reading}")
+    found = _Step(query, leaf).query(root)
+    columns = [one for one in found.selects if one.find(exp.Column)]
+    found = _only(found, columns, "the rows that a change affects have no known column")
+    leaf.set("this", exp.to_identifier(CHANGED))
+    return Affected(tuple(one.alias_or_name.lower() for one in found.selects), found)
+
+
+@dataclass(slots=True)
+class _Sources:
+    """Sources of a SELECT with the changed rows in one of them.
+
+    Args:
+        changed: Alias of the source with the changed rows; None if a subquery has them.
+        lost: Aliases whose columns are unknown.
+        partly: Known columns of the source with the changed rows; None for all.
+        pairs: Sets of columns whose `coalesce` is known, from FULL JOINs.
+    """
+
+    changed: str | None = None
+    lost: set[str] = field(default_factory=set)
+    partly: Collection[str] | None = None
+    pairs: set[frozenset[Place]] = field(default_factory=set)
+    conditions: list[exp.Expr] = field(default_factory=list)
+
+
+class _Step:
+    """Derives the affected rows of each query around a changed table."""
+
+    def __init__(self, query: Qualified, leaf: exp.Table) -> None:
+        self._query = query
+        self._leaf = leaf
+
+    def query(self, query: exp.Expr) -> exp.Select:
+        """Return a query for the affected rows, in the columns that are known."""
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        if isinstance(query, exp.SetOperation):
+            return self._set_operation(query)
+        if not isinstance(query, exp.Select):
+            raise NotRefreshableError("a part of it is not a SELECT")
+        return self._select(query)
+
+    def _holds(self, part: exp.Expr | None) -> bool:
+        """Return whether the changed table is part of an expression."""
+        at: exp.Expr | None = self._leaf
+        while at is not None and at is not part:
+            at = at.parent
+        return at is not None
+
+    def _set_operation(self, query: exp.SetOperation) -> exp.Select:
+        if query.args.get("limit") or query.args.get("offset") or query.args.get("by_name"):
+            raise NotRefreshableError("it takes the first rows")
+        left, right = query.this, query.expression
+        branch, other = (left, right) if self._holds(left) else (right, left)
+        names = [one.alias_or_name for one in query.selects]
+        types = [list(self._query.types(one).values()) for one in (branch, other)]
+        places = {one.alias_or_name.lower(): n for n, one in enumerate(branch.selects)}
+        found = self.query(branch)
+        kept = []
+        for one in found.selects:
+            place = places[one.alias_or_name.lower()]
+            if all(len(known) == len(names) for known in types):
+                type_ = types[0][place]
+                if type_ != "UNKNOWN" and type_ == types[1][place]:
+                    kept.append(exp.alias_(unalias(one), names[place], quoted=True))
+        return _only(found, kept, "the branches of a set operation have other types")
+
+    def _select(self, select: exp.Select) -> exp.Select:
+        if set_args(select) - _PLAIN or select.args.get("kind") or select.args.get("windows"):
+            raise NotRefreshableError(_why(select))
+        sources, made = self._sources(select)
+        outputs = self._outputs(select, sources)
+        where = select.args.get("where")
+        conditions = [*conjuncts(where.this if where is not None else None), *sources.conditions]
+        made.set("where", None)
+        if self._holds(where):
+            conditions = [c for c in conditions if not self._holds(c)]
+        if sources.changed is None:
+            conditions.append(self._met(select))
+        known = [c for c in conditions if self._is_known(c, sources)]
+        if sources.changed is not None:
+            closer = self._nearer(outputs, [*known, *join_conditions(made)], sources, made)
+            if closer is not None:
+                outputs = closer
+                own = {source.alias_or_name for source in list_sources(select)} - {sources.changed}
+                known = [c for c in known if not reads_any(c, own)]
+        for condition in known:
+            made.where(condition.copy(), copy=False)
+        return _only(made, outputs, "the rows that a change affects have no known column")
+
+    def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
+        """Put the changed rows in the place of a source, and adapt the joins."""
+        begin = select.args.get("from_")
+        if begin is None:
+            raise NotRefreshableError("a part of it reads no table")
+        found = _Sources()
+        made = exp.Select(from_=exp.From(this=self._source(begin.this, found)))
+        made.set("laterals", [one.copy() for one in select.args.get("laterals") or ()])
+        before = {begin.this.alias_or_name}
+        for join in select.args.get("joins") or ():
+            self._join(join, before, found, made)
+            before.add(join.this.alias_or_name)
+        if any(self._holds(one) for one in select.args.get("laterals") or ()):
+            raise NotRefreshableError("a generator reads it")
+        return found, made
+
+    def _source(self, source: exp.Expr, found: _Sources) -> exp.Expr:
+        if not self._holds(source):
+            return source.copy()
+        found.changed = source.alias_or_name
+        if isinstance(source, exp.Table):
+            copied = source.copy()
+            copied.set("this", exp.to_identifier(CHANGED))
+            return copied
+        if not isinstance(source, exp.Subquery):
+            raise NotRefreshableError("a lateral query reads it")
+        inner = self.query(source)
+        found.partly = {one.alias_or_name.lower() for one in inner.selects}
+        return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(found.changed)))
+
+    def _join(
+        self, join: exp.Join, before: Collection[str], found: _Sources, made: exp.Select
+    ) -> None:
+        if set_args(join) - {"this", "side", "kind", "on"}:
+            raise NotRefreshableError("a join has another clause than ON")
+        side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
+        on, alias = conjuncts(join.args.get("on")), join.this.alias_or_name
+        if self._holds(join.args.get("on")):
+            raise NotRefreshableError("the condition of a join reads it")
+        if isinstance(join.this, exp.Lateral) and self._holds(join.this):
+            found.lost.add(alias)
+            return
+        was = found.changed
+        source = self._source(join.this, found)
+        here = was is None and found.changed is not None
+        known = [c for c in on if self._is_known(c, found)]
+        if kind in ("SEMI", "ANTI"):
+            if here:
+                self._meet(made, source, known)
+                found.lost.add(alias)
+            elif len(known) == len(on):
+                made.append("joins", new_join(source, side, kind, known))
+            return
+        if was is None and not here:  # A subquery has the changed rows, or a later source.
+            made.append("joins", new_join(source, side, kind, on))
+        elif side == "FULL":
+            self._full(made, source, known, alias, before, found, here=here)
+        elif here and side == "LEFT":
+            self._meet(made, source, known)
+            found.lost.add(alias)
+        elif not here and side == "RIGHT":
+            self._meet(made, source, known)
+            found.lost.update(before)
+        elif here or len(known) == len(on) or (known and side != "LEFT"):
+            made.append("joins", new_join(source, side, kind, known))
+        else:
+            found.lost.add(alias)  # More rows without it.
+
+    def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
+        """Join the rows that meet changed rows."""
+        if not known:
+            raise NotRefreshableError("a join has no known condition")
+        made.append("joins", new_join(source, "", "", known))
+
+    def _full(
+        self,
+        made: exp.Select,
+        source: exp.Expr,
+        known: list[exp.Expr],
+        alias: str,
+        before: Collection[str],
+        found: _Sources,
+        *,
+        here: bool,
+    ) -> None:
+        if not known:
+            raise NotRefreshableError("a FULL JOIN has no known condition")
+        made.append("joins", new_join(source, "RIGHT" if here else "LEFT", "", known))
+        for one, other in equated(known):
+            sides = [
+                frozenset((read_place(s),)) if isinstance(s, exp.Column) else coalesced(s)
+                for s in (one, other)
+            ]
+            columns = sides[0] | sides[1]
+            types = {self._type(made, column) for column in columns}
+            whole = all(len(side) == 1 or side in found.pairs for side in sides)
+            if whole and len(types) == 1 and None not in types:
+                found.pairs.add(columns)
+        found.lost.update((*before, alias))
+
+    def _met(self, select: exp.Select) -> exp.Expr:
+        """Return the condition of rows with changes in a subquery of an expression."""
+        at: exp.Expr = self._leaf
+        outermost: exp.Expr | None = None
+        while at is not select:
+            if isinstance(at, exp.Select | exp.SetOperation):
+                outermost = at
+            assert at.parent is not None
+            at = at.parent
+        assert outermost is not None
+        own = {source.alias_or_name for source in list_sources(select)}
+        place = outermost.parent
+        if isinstance(place, exp.Subquery):
+            place = place.parent if isinstance(place.parent, exp.In) else place
+        link = isinstance(place, exp.In) and _is_positive(place, select)
+        if isinstance(place, exp.In) and link and not isinstance(place.this, exp.Tuple):
+            inner = _linked(self.query(outermost), place.this, own)
+        elif isinstance(place, exp.In | exp.Exists | exp.Subquery):
+            inner = self._plain_rows(outermost)
+        else:
+            raise NotRefreshableError("a subquery compares with each of its rows")
+        inside = {
+            source.alias_or_name
+            for one in inner.find_all(exp.Select)
+            for source in list_sources(one)
+        }
+        if all(column.table in inside for column in inner.find_all(exp.Column)):
+            raise NotRefreshableError("a subquery is the same for all rows")
+        return exp.Exists(this=inner)
+
+    def _plain_rows(self, select: exp.Expr) -> exp.Select:
+        """Return the changed rows that a subquery reads, before it groups them."""
+        if not isinstance(select, exp.Select):
+            raise NotRefreshableError("a subquery is a set operation")
+        plain = select.copy()
+        marked = self._leaf
+        place = list(select.find_all(exp.Table)).index(marked)
+        self._leaf = list(plain.find_all(exp.Table))[place]
+        for part in ("group", "having", "qualify", "order", "distinct", "limit"):
+            if part in ("qualify", "limit") and plain.args.get(part):
+                raise NotRefreshableError(_why(select))
+            plain.set(part, None)
+        plain.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
+        try:
+            return self._select(plain)
+        finally:
+            self._leaf = marked
+
+    def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
+        """Return the outputs whose values are known for each affected row."""
+        group = select.args.get("group")
+        if group is not None and set_args(group) - {"expressions"}:
+            raise NotRefreshableError("it groups by several sets of columns")
+        within: list[list[exp.Expr]] = []
+        if group is not None:
+            within.append(group.expressions)
+        elif any(
+            is_aggregate(one)
+            for part in computed_parts(select)
+            for one in walk_outside_queries(part)
+        ):
+            raise NotRefreshableError("it has one row for all rows")
+        for part in computed_parts(select):
+            for node in walk_outside_queries(part):
+                if isinstance(node, exp.Window):
+                    within.append(node.args.get("partition_by") or [])
+        clauses = [select.args.get(name) for name in ("where", "qualify")]
+        conditions = [c for one in clauses if one is not None for c in conjuncts(one.this)]
+        equal = self._equal(select, [*conditions, *join_conditions(select)])
+        parts = [part for some in within for part in some if isinstance(part, exp.Column)]
+        found = []
+        for one in select.selects:
+            value = self._determined(unalias(one), equal, parts if within else None, sources)
+            by_parts = all(is_determined_by(value, some) for some in within)
+            if by_parts and not self._holds(one) and self._is_known(value, sources):
+                found.append(exp.alias_(value.copy(), one.alias_or_name, quoted=True))
+        return found
+
+    def _determined(
+        self,
+        value: exp.Expr,
+        equal: Mapping[Place, Collection[Place]],
+        parts: Sequence[exp.Expr] | None,
+        sources: _Sources,
+    ) -> exp.Expr:
+        """Read an output from columns that are known and that its query groups or partitions by,
+        where a condition makes them equal to others.
+        """
+        if self._holds(value) or value.find(exp.Query):
+            return value
+
+        places = None if parts is None else {read_place(part) for part in parts}
+
+        def determined(node: exp.Expr) -> exp.Expr:
+            if not isinstance(node, exp.Column):
+                return node
+            begin = read_place(node)
+            for place in (begin, *sorted(reachable(equal, begin) - {begin})):
+                column = node if place == begin else exp.column(place[1], place[0], quoted=True)
+                if (places is None or place in places) and self._is_known(column, sources):
+                    return column
+            return node
+
+        return value.copy().transform(determined)
+
+    def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
+        """Return whether an expression has the affected rows' value for the changed rows."""
+        if isinstance(expression, exp.Coalesce) and coalesced(expression) in sources.pairs:
+            return True
+        if isinstance(expression, exp.Column):
+            alias, name = read_place(expression)
+            if alias in sources.lost:
+                return False
+            partly = sources.partly if alias == sources.changed else None
+            return partly is None or name in partly
+        if self._holds(expression):
+            return False
+        return all(self._is_known(part, sources) for part in expression.iter_expressions())
+
+    def _nearer(
+        self,
+        outputs: list[exp.Expr],
+        known: list[exp.Expr],
+        sources: _Sources,
+        made: exp.Select,
+    ) -> list[exp.Expr] | None:
+        """Read all outputs from the changed rows alone, if conditions make the columns equal."""
+        alias = sources.changed
+        if made.args.get("laterals") or alias is None:
+            return None
+        equal = self._equal(made, known)
+
+        def closer(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Coalesce) and coalesced(node) in sources.pairs:
+                node = next((c for c in node.find_all(exp.Column) if c.table == alias), node)
+            if not isinstance(node, exp.Column) or node.table == alias:
+                return node
+            for name, other in sorted(reachable(equal, read_place(node))):
+                if name == alias and (sources.partly is None or other in sources.partly):
+                    return exp.column(other, name, quoted=True)
+            return node
+
+        found = [one.copy().transform(closer) for one in outputs]
+        if not all(reads_only(one, alias) for one in found):
+            return None
+        source = next(one for one in list_sources(made) if one.alias_or_name == alias)
+        made.set("from_", exp.From(this=source.copy()))
+        made.set("joins", None)
+        return found
+
+    def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
+        """Return the columns that conditions make equal, if their types are."""
+        equal: dict[Place, set[Place]] = {}
+        for one, other in equal_columns(known):
+            if self._type(made, one) == self._type(made, other) is not None:
+                equal.setdefault(one, set()).add(other)
+                equal.setdefault(other, set()).add(one)
+        return equal
+
+    def _type(self, made: exp.Select, column: Place) -> str | None:
+        """Return the type of a column of a source; None if unknown."""
+        source = next((one for one in list_sources(made) if one.alias_or_name == column[0]), None)
+        types: Mapping[str, str] = {}
+        if isinstance(source, exp.Table):
+            name = self._leaf.name if source.name == CHANGED else source.name
+            types = self._query.types_of_table(name)
+        elif isinstance(source, exp.Subquery):
+            types = self._query.types(with_table(source.this, CHANGED, self._leaf.name))
+        found = {name.lower(): type_ for name, type_ in types.items()}.get(column[1], "UNKNOWN")
+        return None if found == "UNKNOWN" else found
+
+
+def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
+    """Return the rows of a query of one column that equal an outer expression."""
+    (output,) = query.selects
+    if outer.isdisjoint(column.table for column in query.find_all(exp.Column)):
+        alias = exp.TableAlias(this=exp.to_identifier("vde_met"))
+        column: exp.Expr = exp.column(output.alias_or_name, "vde_met", quoted=True)
+        query = exp.Select(from_=exp.From(this=exp.Subquery(this=query, alias=alias)))
+        query.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
+    elif {source.alias_or_name for source in list_sources(query)}.isdisjoint(outer):
+        column = unalias(output)
+    else:
+        raise NotRefreshableError("a subquery gives its tables names of the query around it")
+    query.where(exp.EQ(this=column.copy(), expression=value.copy()), copy=False)
+    return query
+
+
+def _is_positive(node: exp.Expr, select: exp.Select) -> bool:
+    """Return whether a condition is one of those that a SELECT's rows must meet."""
+    at = node.parent
+    while isinstance(at, exp.And | exp.Paren):
+        at = at.parent
+    return isinstance(at, exp.Where) and at.parent is select
+
+
+def _only(select: exp.Select, outputs: list[exp.Expr], why: str) -> exp.Select:
+    if not outputs:
+        raise NotRefreshableError(why)
+    select.set("expressions", outputs)
+    select.set("distinct", exp.Distinct())
+    return select
+
+
+def _why(select: exp.Select) -> str:
+    if select.args.get("limit") or select.args.get("offset"):
+        return "it takes the first rows"
+    return "a part of it has a clause that is not followed"

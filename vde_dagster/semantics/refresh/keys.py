@@ -1,0 +1,169 @@
+"""Keys of a query whose rows may differ after tables changed, as queries over the changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from vde_dagster.semantics.analysis import Schema
+from vde_dagster.semantics.refresh.affected import CHANGED, Affected, find_affected
+from vde_dagster.semantics.refresh.qualified import (
+    NotRefreshableError,
+    Qualified,
+    qualify,
+    write,
+)
+from vde_dagster.sql.outline import without_qualify
+
+_COMPARABLE = re.compile(
+    r"(TINYINT|SMALLINT|INT|BIGINT|DECIMAL\(.*\)|STRING|DATE|TIMESTAMP\w*|BOOLEAN|BINARY)"
+)
+"""Types whose values Spark distinguishes exactly as `<=>` does; floats and collations are not."""
+
+
+_ROWS = "vde_rows_6c1f0a58d4_"
+_PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
+"""A table of a derived query, in whose place its rows are written."""
+State = Literal["earlier", "now", "changed"]
+"""Rows of a table that a step reads; `changed`: rows that came or went, each at least once."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySteps:
+    """A key, and queries that together return the values whose rows may differ.
+
+    Args:
+        key: Output columns, in lower case.
+        steps: A query for each reading of a table that changed.
+    """
+
+    key: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def write(self, relation: Callable[[str, State], str]) -> str:
+        """Return Spark SQL of the key's values, as `k0`, `k1`, ….
+
+        Args:
+            relation: Writes the rows of a table, by its name in the schema, as a query.
+        """
+        return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A query for the values that changes of one reading of a table affect."""
+
+    reading: int
+    affected: Affected
+    query: Qualified
+
+    def write(self, key: Sequence[str], relation: Callable[[str, State], str]) -> str:
+        """Return Spark SQL of the values. Earlier readings have changed, later ones have not."""
+        tree = self.affected.query.copy()
+        rows: list[str] = []
+        for table in list(tree.find_all(exp.Table)):
+            number = self.reading if table.name == CHANGED else int(table.name[len("vde_") :])
+            state: State = "now" if number < self.reading else "earlier"
+            state = "changed" if table.name == CHANGED else state
+            table.set("this", exp.to_identifier(f"{_ROWS}{len(rows)}_"))
+            rows.append(relation(self.query.readings[number], state))
+        text = write(tree)
+        if tree.find(exp.Qualify):
+            text = without_qualify(text)
+        text = _PLACE.sub(lambda match: f"({rows[int(match[1])]})", text)
+        listed = ", ".join(f"`{name}` AS k{n}" for n, name in enumerate(key))
+        return f"SELECT DISTINCT {listed} FROM ({text}) AS affected"
+
+
+def find_key_steps(
+    query: str,
+    schema: Schema,
+    changed: Collection[str],
+    *,
+    key: Sequence[str] = (),
+    unique: Collection[frozenset[str]] = (),
+) -> KeySteps:
+    """Derive the keys that changes of tables affect.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+        changed: Tables that changed, as the schema names them.
+        key: Output columns to use as the key; by default, all columns that are known for every
+            affected row, or a unique key among them.
+        unique: Unique keys of the query, in lower case.
+
+    Raises:
+        NotRefreshableError: Any output row may change, or the key's values are not known.
+
+    >>> schema = {"o": {"id": "INT", "c": "INT", "n": "INT"}, "c": {"id": "INT", "name": "STRING"}}
+    >>> query = "SELECT c, n % 2 AS odd, sum(n) AS n FROM o GROUP BY 1, 2"
+    >>> find_key_steps(query, schema, ["o"]).key
+    ('c', 'odd')
+    >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
+    >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
+    'SELECT DISTINCT `id` AS k0 FROM (SELECT DISTINCT o.id AS `id` FROM (now o) AS `o` JOIN \
+(changed c) AS `c` ON o.c = c.id) AS affected'
+    """
+    known = qualify(query, schema)
+    steps = tuple(
+        Step(number, find_affected(known, number), known)
+        for number, table in enumerate(known.readings)
+        if table in changed
+    )
+    if not steps:
+        raise NotRefreshableError("it reads none of the tables that changed")
+    wanted = tuple(name.lower() for name in key)
+    columns = wanted or tuple(_common(known, steps))
+    for step in steps:
+        if missing := set(columns) - set(step.affected.columns):
+            lost = ", ".join(name for name in columns if name in missing)
+            what = f"rows of {known.readings[step.reading]} do not determine the {lost}"
+            raise NotRefreshableError(f"{what} that they affect")
+    if not columns:
+        raise NotRefreshableError("its tables affect no common column")
+    for one in sorted(map(sorted, unique), key=len):
+        if not wanted and one and set(one) <= set(columns):
+            columns = tuple(name for name in columns if name in one)
+    return KeySteps(columns, steps)
+
+
+def tables_with_key(query: str, schema: Schema, key: Sequence[str]) -> frozenset[str]:
+    """Return the tables whose changes determine the values that they affect in a key.
+
+    >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
+    >>> query = "SELECT c.id, max(o.id) AS o FROM c, o WHERE c.name IN (SELECT max(name) FROM c)"
+    >>> sorted(tables_with_key(f"{query} GROUP BY c.id", schema, ["id"]))
+    ['o']
+    """
+    try:
+        known = qualify(query, schema)
+    except NotRefreshableError:
+        return frozenset()
+    wanted = {name.lower() for name in key}
+    lost = {
+        table
+        for number, table in enumerate(known.readings)
+        if not wanted <= set(_columns(known, number))
+    }
+    return frozenset(known.readings) - lost if wanted else frozenset()
+
+
+def _columns(query: Qualified, reading: int) -> tuple[str, ...]:
+    try:
+        return find_affected(query, reading).columns
+    except NotRefreshableError:
+        return ()
+
+
+def _common(query: Qualified, steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the columns that all steps return and that can be compared."""
+    types = {name.lower(): type_ for name, type_ in query.types(query.tree).items()}
+    for name in steps[0].affected.columns:
+        known = all(name in step.affected.columns for step in steps)
+        if known and _COMPARABLE.fullmatch(types.get(name, "")):
+            yield name

@@ -1,0 +1,187 @@
+"""Queries in a form that can be taken apart: no CTEs, no stars, each column with its source.
+
+SQLGlot's optimizer writes this form. A query is used only if its version is the original's, so a
+mistake of the rewriting is found by this package's own reading of both texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from vde_dagster.semantics._sqlglot import parse
+from vde_dagster.semantics.analysis import Schema, analyze
+from vde_dagster.semantics.binding.binder import Binder, Unsupported
+from vde_dagster.semantics.binding.queries import bind_query
+from vde_dagster.semantics.binding.relations import NO_CTES
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.simplify import simplify
+from vde_dagster.semantics.versions.digests import Digester
+from vde_dagster.sql.trees import dismantle
+
+_MOST_NODES = 20_000
+"""Maximum size of a query after each CTE is written where it is read."""
+
+
+class NotRefreshableError(Exception):
+    """A query's changes cannot be derived; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qualified:
+    """A query whose columns name their sources.
+
+    Args:
+        tree: The query; each reading of a table is a table `vde_0`, `vde_1`, … with an alias.
+        readings: Table of each reading, in lower case and as the schema names it.
+        schema: Types by column and table.
+    """
+
+    tree: exp.Query
+    readings: tuple[str, ...]
+    schema: Schema
+
+    def types_of_table(self, name: str) -> Mapping[str, str]:
+        """Return the types by column of a reading's table, by the reading's name."""
+        return self.schema[self.readings[int(name.removeprefix("vde_"))]]
+
+    def types(self, query: exp.Expr) -> Mapping[str, str]:
+        """Return Spark SQL types by output column of a part of the query; empty if unknown."""
+        named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
+        try:
+            return analyze(write(query), named).output_types
+        except SemanticError:
+            return {}
+
+
+def qualify(query: str, schema: Schema) -> Qualified:
+    """Rewrite a query so that it can be taken apart.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table, in lower case.
+
+    Raises:
+        NotRefreshableError: The query has no such form, or its meaning would be another one.
+    """
+    from sqlglot import parse_one
+    from sqlglot.optimizer.qualify import qualify as rewrite
+
+    schema = {table.lower(): columns for table, columns in schema.items()}
+    readings: list[str] = []
+    try:
+        version = _version(query, schema)
+        tree = _without_ctes(parse_one(query, read="spark"))
+        for table in list(tree.find_all(exp.Table)):
+            name = ".".join(part.name for part in table.parts).lower()
+            if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
+                raise NotRefreshableError(f"it reads {name} with clauses that are not followed")
+            _rename(table, f"vde_{len(readings)}")
+            readings.append(name)
+        columns: dict[str, object] = {
+            f"vde_{n}": dict(schema[name]) for n, name in enumerate(readings)
+        }
+        tree = rewrite(
+            tree,
+            dialect="spark",
+            schema=columns,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+        )
+        again = tree.copy()
+        for table in list(again.find_all(exp.Table)):
+            _rename(table, *readings[int(table.name.removeprefix("vde_"))].split("."))
+        same = _version(write(again), schema) == version
+    except (SqlglotError, SemanticError, RecursionError) as error:
+        raise NotRefreshableError("its columns cannot be assigned to tables") from error
+    if not same or not isinstance(tree, exp.Query):
+        raise NotRefreshableError("its columns cannot be assigned to tables")
+    return Qualified(tree, tuple(readings), schema)
+
+
+def write(query: exp.Expr) -> str:
+    """Write a query as Spark SQL; QUALIFY, which Spark lacks, stays as it is."""
+    return query.sql("databricks" if query.find(exp.Qualify) else "spark")
+
+
+def _version(query: str, schema: Schema) -> object:
+    """Return the digests of a query.
+
+    Raises:
+        NotRefreshableError: The query is not understood.
+        SemanticError: It has a mistake.
+    """
+    tree = parse(query)
+    binder = Binder(schema, {})
+    binder.using_calls_coalesce = True
+    try:
+        rel = bind_query(binder, tree, None, NO_CTES)
+        if binder.doubt is not None or binder.mistakes:
+            raise NotRefreshableError(binder.doubt or str(binder.mistakes[0]))
+        names = [output.name for output in rel.outputs]
+        simplify(rel, binder.terms)
+        return names, Digester().version(rel)
+    except Unsupported as why:
+        raise NotRefreshableError(str(why)) from None
+    finally:
+        binder.terms.forget()
+        dismantle(tree)
+
+
+def _rename(table: exp.Table, *parts: str) -> None:
+    alias = table.alias_or_name
+    for place, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
+        table.set(place, exp.to_identifier(part, quoted=True))
+    for place in ("db", "catalog")[len(parts) - 1 :]:
+        table.set(place, None)
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def _without_ctes(tree: exp.Expr) -> exp.Expr:
+    """Write each CTE where it is read.
+
+    Raises:
+        NotRefreshableError: A CTE reads itself, or the query becomes too large.
+    """
+    while (clause := tree.find(exp.With)) is not None:
+        owner = clause.parent
+        assert owner is not None
+        if clause.args.get("recursive"):
+            raise NotRefreshableError("a CTE reads itself")
+        for cte in list(clause.expressions):
+            _put_in(owner, cte)
+        owner.set("with_", None)
+        owner.set("with", None)
+        if sum(1 for _ in tree.walk()) > _MOST_NODES:
+            raise NotRefreshableError("its CTEs are read too often")
+    return tree
+
+
+def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
+    """Write a CTE at each place below a query that reads it."""
+    if cte.args["alias"].args.get("columns"):
+        raise NotRefreshableError(f"the CTE {cte.alias} renames its columns")
+    for table in list(owner.find_all(exp.Table)):
+        if table.args.get("db") or table.name.lower() != cte.alias.lower():
+            continue
+        if table.find_ancestor(exp.CTE) is cte or _is_hidden(table, owner, cte.alias):
+            continue
+        body = exp.Subquery(
+            this=cte.this.copy(),
+            alias=exp.TableAlias(this=exp.to_identifier(table.alias_or_name)),
+        )
+        table.replace(body)
+
+
+def _is_hidden(table: exp.Expr, owner: exp.Expr, name: str) -> bool:
+    """Return whether an inner WITH between a table and a query defines the same name."""
+    at = table.parent
+    while at is not None and at is not owner:
+        inner = at.args.get("with_") or at.args.get("with")
+        if inner is not None and any(c.alias.lower() == name.lower() for c in inner.expressions):
+            return True
+        at = at.parent
+    return False

@@ -1,0 +1,150 @@
+"""Parts of SQLGlot's trees of qualified queries: sources, conditions, columns and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+
+Place = tuple[str, str]
+"""Alias of a column's source, and the column's name in lower case."""
+_NOT_BY_PARTS = (exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.Anonymous)
+"""Expressions whose values do not follow from the values of their parts."""
+
+
+def set_args(node: exp.Expr) -> set[str]:
+    return {key for key, value in node.args.items() if value}
+
+
+def read_place(column: exp.Expr) -> Place:
+    return (column.table, column.name.lower()) if isinstance(column, exp.Column) else ("", "")
+
+
+def coalesced(call: exp.Expr) -> frozenset[Place]:
+    """Return the columns that a call of `coalesce` chooses from; none for anything else."""
+    parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
+    if not all(isinstance(part, exp.Column) for part in parts):
+        return frozenset()
+    return frozenset(map(read_place, parts))
+
+
+def reachable(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Place]:
+    """Return the columns that are equal to a column, directly or through others."""
+    seen, stack = {begin}, [begin]
+    while stack:
+        new = set(equal.get(stack.pop(), ())) - seen
+        seen |= new
+        stack += new
+    return seen
+
+
+def reads_only(expression: exp.Expr, alias: str) -> bool:
+    """Return whether an expression reads columns of one source and no subquery."""
+    if expression.find(exp.Query):
+        return False
+    return all(column.table == alias for column in expression.find_all(exp.Column))
+
+
+def reads_any(expression: exp.Expr, aliases: Collection[str]) -> bool:
+    """Return whether an expression has a subquery or reads columns of some sources."""
+    if expression.find(exp.Query):
+        return True
+    return any(column.table in aliases for column in expression.find_all(exp.Column))
+
+
+def unalias(output: exp.Expr) -> exp.Expr:
+    return output.this if isinstance(output, exp.Alias) else output
+
+
+def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
+    """Yield the sources of a SELECT."""
+    begin = select.args.get("from_")
+    if begin is not None:
+        yield begin.this
+    for join in select.args.get("joins") or ():
+        yield join.this
+
+
+def computed_parts(select: exp.Select) -> list[exp.Expr]:
+    """Return the expressions that are computed after grouping."""
+    parts = [*select.selects, select.args.get("qualify"), select.args.get("having")]
+    return [part for part in parts if part is not None]
+
+
+def walk_outside_queries(expression: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of an expression outside its subqueries."""
+    return expression.walk(prune=lambda node: isinstance(node, exp.Query))
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node is an aggregate function outside a window."""
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        total = name in spark_functions.AGGREGATE or name in spark_functions.ORDERED_AGGREGATE
+    else:
+        total = isinstance(node, exp.AggFunc)
+    at = node.parent
+    while total and isinstance(
+        at, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup
+    ):
+        at = at.parent
+    return total and not (isinstance(at, exp.Window) and node.parent is not None)
+
+
+def is_determined_by(expression: exp.Expr, parts: Iterable[exp.Expr]) -> bool:
+    """Return whether an expression's value follows from the values of other expressions."""
+    known = list(parts)
+    if expression in known or (
+        isinstance(expression, exp.Column) and read_place(expression) in map(read_place, known)
+    ):
+        return True
+    if isinstance(expression, _NOT_BY_PARTS):
+        return False
+    inner = list(expression.iter_expressions())
+    return all(is_determined_by(part, known) for part in inner)
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    if condition is None:
+        return []
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def equated(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield the pairs of expressions that conditions make equal."""
+    for condition in conditions:
+        while isinstance(condition, exp.Paren):
+            condition = condition.this
+        if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+            yield condition.this, condition.expression
+
+
+def equal_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[Place, Place]]:
+    """Yield the pairs of columns that conditions make equal."""
+    for one, other in equated(conditions):
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+            yield read_place(one), read_place(other)
+
+
+def join_conditions(select: exp.Select) -> list[exp.Expr]:
+    """Return the conditions of joins without a side."""
+    joins = select.args.get("joins") or ()
+    return [c for j in joins if not j.args.get("side") for c in conjuncts(j.args.get("on"))]
+
+
+def new_join(source: exp.Expr, side: str, kind: str, on: list[exp.Expr]) -> exp.Join:
+    join = exp.Join(this=source, side=side or None, kind=kind or None)
+    if on:
+        join.set("on", exp.and_(*(condition.copy() for condition in on)))
+    return join
+
+
+def with_table(query: exp.Expr, name: str, new: str) -> exp.Expr:
+    """Return a copy of a query that reads another table in the place of one."""
+    copied = query.copy()
+    for table in copied.find_all(exp.Table):
+        if table.name == name:
+            table.set("this", exp.to_identifier(new))
+    return copied
