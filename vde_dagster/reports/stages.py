@@ -41,7 +41,7 @@ def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
             yield f"run {count(len(statements), 'statement')} of {when}_all"
             yield from statements
         case LockTables(names):
-            yield f"lock the published tables among {count(len(names), 'table')} to write"
+            yield f"lock {count(len(names), 'table')} for writing, if they are published"
             yield from _names(names)
         case FillTables(after):
             yield f"fill and audit {count(len(after), 'model')}, parents first"

@@ -1,4 +1,4 @@
-"""Files that environments store in addition to models, and the readers of models in them."""
+"""Additional project files that environments store, and the exposures in these files."""
 
 from __future__ import annotations
 

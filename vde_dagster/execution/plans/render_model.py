@@ -42,7 +42,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Models of the files, as Spark runs them over the tables that a plan would use."""
+    """Renders and runs models of the project files over the tables that a plan would use."""
 
     handles: Handles
 

@@ -95,7 +95,7 @@ def refuse_substitution(sql: str) -> None:
     if "${" in sql:
         raise UsageError(
             "'${' is not allowed in a query, because Spark inserts environment variables there",
-            hint=f"in a text, write concat('$', '{{…'), {_RAW}",
+            hint=f"in a string, write concat('$', '{{…'), {_RAW}",
         )
 
 

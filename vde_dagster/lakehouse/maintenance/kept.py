@@ -89,7 +89,7 @@ class Kept:
 
         Args:
             candidates: Locations of files.
-            own: Ids of the publications that recorded the candidates, which do not keep them.
+            own: Ids of the publications that recorded the candidates; these do not keep the files.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

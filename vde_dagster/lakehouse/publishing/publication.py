@@ -118,7 +118,7 @@ class Publication:
         changed: Ranges that a restatement computed again, so that dependent rows are outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
         before_and_after: Statements before and after later runs; None leaves them unchanged.
-        sources: (environment, version) whose pins its entries hold, kept until it commits.
+        sources: (environment, version) whose pins the entries use; must still exist at the commit.
     """
 
     environment: Environment

@@ -1,4 +1,4 @@
-"""Comparison of Dagster with the state, which writes missing events: for `vde sync`."""
+"""Comparison of Dagster's events with the state, to write missing events (`vde sync`)."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class EnvironmentContents:
     def differences(self) -> Iterator[EnvironmentDifference]:
         """Yield the differences of pairs of environments, in both directions.
 
-        Equal pairs are left out, except pairs with a version to compare.
+        Pairs without differences are left out, unless one side is a version in `compared`.
         """
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip

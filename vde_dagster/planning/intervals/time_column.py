@@ -74,7 +74,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return a condition for reading; it parses texts if `condition` would list many values."""
+        """Return `condition`, or one that parses the column if that would list many values."""
         shortest = finest(self.pattern)
         if shortest is None or not self._is_formatted or keeps_order(self.pattern):
             return self.condition(interval)

@@ -88,7 +88,7 @@ class Forward:
         return tuple(version for version in listed if version)
 
     def column_fields(self, column: str) -> Fields:
-        """Return the fields of an output column; none where the table's first fields are shown."""
+        """Return the fields that an output column shows; empty if it shows its first fields."""
         return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 

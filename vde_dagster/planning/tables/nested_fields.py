@@ -65,10 +65,10 @@ class ShownFields:
     filled: str
 
     def value(self, column: str, has: str | None = None) -> str:
-        """Write the value that the definition shows, from a quoted column.
+        """Return Spark SQL that reads a quoted column as the definition shows it.
 
         Args:
-            has: The column's type in the state that is read, if it differs.
+            has: The column's type in the pinned snapshot that is read; None for the table's type.
         """
         from vde_dagster.sql.casts import read_fields
 

@@ -329,7 +329,7 @@ def _enabled(manifest: Manifest) -> Manifest:
 
 
 def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
-    """Return the place of a byte; without a line for a negative offset."""
+    """Return the location of a byte offset; it has no line if the offset is negative."""
     return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
 
 

@@ -166,7 +166,7 @@ class Messages:
         )
 
     def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether the same rules blocked the environment within a day: schedules retry."""
+        """Return whether the same rules already blocked the environment within the day before."""
         rules = _rules(record)
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN

@@ -107,7 +107,7 @@ class Ledger:
     """The ledger of one sync of one environment.
 
     Args:
-        transact: Runs work in a named transaction, or in the transaction of the rows.
+        transact: Runs a function in the sink's transaction, or in one of the state's database.
     """
 
     transact: Transact

@@ -106,7 +106,7 @@ def strftime_format(text: str, dialect: str) -> str:
 
 
 def spark_format(pattern: str) -> str:
-    """Return a valid format in the form of Spark's functions."""
+    """Translate a valid strftime format to a datetime pattern of Spark."""
     out = []
     for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand(pattern)):
         text = literal.replace("%%", "%").replace("'", "''")

@@ -453,7 +453,7 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
 
 
 def _is_positive(node: exp.Expr, select: exp.Select) -> bool:
-    """Return whether a condition is one of those that a SELECT's rows must meet."""
+    """Return whether a condition is a top-level conjunct (AND) of a SELECT's WHERE."""
     at = node.parent
     while isinstance(at, exp.And | exp.Paren):
         at = at.parent
@@ -471,4 +471,4 @@ def _only(select: exp.Select, outputs: list[exp.Expr], why: str) -> exp.Select:
 def _why(select: exp.Select) -> str:
     if select.args.get("limit") or select.args.get("offset"):
         return "it takes the first rows"
-    return "a part of it has a clause that is not followed"
+    return "part of the query has a clause that is not supported"

@@ -48,14 +48,14 @@ class KeySteps:
         """Return Spark SQL of the key's values, as `k0`, `k1`, ….
 
         Args:
-            relation: Writes the rows of a table, by its name in the schema, as a query.
+            relation: Returns a query for a state's rows of a table (its name in the schema).
         """
         return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A query for the values that changes of one reading of a table affect."""
+    """Query for the key values that are affected when one reading of a table changes."""
 
     reading: int
     affected: Affected

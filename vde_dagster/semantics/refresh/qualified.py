@@ -78,7 +78,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
         for table in list(tree.find_all(exp.Table)):
             name = ".".join(part.name for part in table.parts).lower()
             if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
-                raise NotRefreshableError(f"it reads {name} with clauses that are not followed")
+                raise NotRefreshableError(f"it reads {name} with clauses that are not supported")
             _rename(table, f"vde_{len(readings)}")
             readings.append(name)
         columns: dict[str, object] = {

@@ -104,7 +104,7 @@ class Parts:
         self.terms.keys.clear()
 
     def derived(self) -> Iterator[Derived]:
-        """Return all sources made of one group."""
+        """Yield all derived sources of all groups."""
         for group in self.groups:
             for source in group.sources:
                 if isinstance(source, Derived):

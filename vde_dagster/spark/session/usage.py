@@ -69,7 +69,7 @@ def read_usage(context: SparkContext, tag: str) -> Usage:
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Answer clients of this process's Spark Connect server, which cannot read the stores.
+    """Serve usage on a port, because Spark Connect clients cannot read the status stores.
 
     Args:
         token: Secret that clients must send.

@@ -49,7 +49,7 @@ class CustomTarget:
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
-        """Return Spark's writer (append, …) of rows with the model's columns in any order."""
+        """Return Spark's writer (append, …) for rows whose columns may be in any order."""
         types = self._write.types
         given = {field.name.lower(): spark_type(field.dataType) for field in rows.schema.fields}
         snapshot = self._write.task.snapshot

@@ -103,8 +103,8 @@ class Partitions(Strategy):
 class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`.
 
-    No interval is added twice: after a crash the next process uses or drops the branch, whose
-    commit names its interval.
+    No interval is added twice: commits name their interval, so after a crash the next process
+    reuses or drops the branch.
     """
 
     def digests_table(self, write: Write) -> bool:

@@ -320,7 +320,7 @@ class FillStore:
     def recent(
         self, table_ids: Iterable[str], most: int, until: datetime | None = None
     ) -> dict[str, list[FillRecord]]:
-        """Return, by table, the newest fills that count, newest first, with only skips as facts.
+        """Return each table's fills that no rollback undid, newest first; facts have only skips.
 
         Args:
             most: Maximum number for each table.

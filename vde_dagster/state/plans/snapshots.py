@@ -192,7 +192,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether stored types match the names of a snapshot's columns."""
+    """Return whether stored types have a snapshot's column names, as far as those are known."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 
