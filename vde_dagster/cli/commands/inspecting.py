@@ -12,6 +12,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.plan_options import NOTHING_SAID, PlanOptions
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.changes.show_refresh import TableRefresh
     from vde_dagster.execution.workspace import Workspace
 
 InEnvironment = Annotated[
@@ -36,6 +37,10 @@ At = Annotated[
 ]
 
 
+Refresh = Annotated[
+    bool,
+    typer.Option("--refresh", help="Print the SQL that finds the rows to refresh from changes."),
+]
 WithPlugins = Annotated[
     bool,
     typer.Option("--plugins", help="List all plug-ins, not only those that cannot be imported."),
@@ -61,19 +66,34 @@ def render(
     model: ModelArgument,
     environment: InEnvironment = "prod",
     options: PlanOptions = NOTHING_SAID,
+    refresh: Refresh = False,
 ) -> None:
     """Print the SQL that Spark runs for a model or a standalone audit.
 
-    Example: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31
+    Examples: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31; vde
+    render marts.customers --refresh
     """
+    from vde_dagster.execution.project_files.format_files import lay_out_query
     from vde_dagster.execution.published_version import require_environment
 
     shown = require_environment(workspace.store, environment)
+    if refresh:
+        tables = workspace.models.refresh(model, shown)
+        value = {"model": model.lower(), "environment": environment}
+        rows = [one.to_json() for one in tables]
+        output.result({**value, "tables": rows}, "\n\n".join(map(_refresh_text, tables)))
+        return
     sql = workspace.models.render(model, shown, options.start, options.end)
-    from vde_dagster.execution.project_files.format_files import lay_out_query
-
     pretty = lay_out_query(sql, workspace.settings)
     output.result({"model": model.lower(), "environment": environment, "sql": pretty}, pretty)
+
+
+def _refresh_text(refresh: TableRefresh) -> str:
+    """Return the text for changes of one table: the SQL of the key's values, or a reason."""
+    if refresh.why_all:
+        return f"-- {refresh.table} changed: all rows are computed, as {refresh.why_all}"
+    key = ", ".join(refresh.key)
+    return f"-- {refresh.table} changed: rows of these values of {key} are computed\n{refresh.sql}"
 
 
 @on_project

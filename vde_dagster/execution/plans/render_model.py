@@ -18,6 +18,7 @@ from vde_dagster.project.dag import needed_models
 from vde_dagster.project.selection import find_model
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.changes.show_refresh import TableRefresh
     from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.project_files.write_descriptions import Written
     from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -80,7 +81,7 @@ class Models:
         is_audit = not definition.kind.is_read
         if definition.query is None and not is_audit:
             raise _no_sql(definition)
-        snapshot, resolver = self._planned(definition.name, environment)
+        snapshot, _, resolver = self._planned(definition.name, environment)
         interval, now = self._times(snapshot, start, end)
         catalog = self.handles.settings.catalog
         if is_audit:
@@ -89,6 +90,19 @@ class Models:
                 for audit in definition.audits
             )
         return render_query(definition, resolver, catalog, interval, now)
+
+    def refresh(self, model: str, environment: str = PRODUCTION) -> list[TableRefresh]:
+        """Return how a model refreshes after changes of each table that it reads.
+
+        Raises:
+            UsageError: The model does not exist or does not refresh from changes, or a parent has
+                no table yet.
+        """
+        from vde_dagster.execution.changes.show_refresh import show_refresh
+
+        snapshot, snapshots, resolver = self._planned(self._find(model).name, environment)
+        self._require_tables(snapshot, resolver, environment)
+        return show_refresh(self.handles, snapshot, snapshots, resolver)
 
     def evaluate(
         self,
@@ -116,12 +130,8 @@ class Models:
         name = definition.name
         if definition.query is None and definition.python is None:
             raise _no_sql(definition)
-        snapshot, resolver = self._planned(name, environment)
-        for parent in _without_table(snapshot, resolver):
-            raise UsageError(
-                f"{name} reads {parent}, whose current definition has no table yet",
-                hint=f"to compute it, run: vde apply {environment} --select {parent}",
-            )
+        snapshot, _, resolver = self._planned(name, environment)
+        self._require_tables(snapshot, resolver, environment)
         interval, now = self._times(snapshot, start, end)
         catalog = self.handles.settings.catalog
         if definition.query is not None:
@@ -142,12 +152,22 @@ class Models:
         models = self.handles.project.models
         return models[find_model(models, model, self.handles.settings.default_namespace)]
 
-    def _planned(self, name: ModelName, environment: str) -> tuple[Snapshot, Resolver]:
+    @staticmethod
+    def _require_tables(snapshot: Snapshot, resolver: Resolver, environment: str) -> None:
+        for parent in _without_table(snapshot, resolver):
+            raise UsageError(
+                f"{snapshot.name} reads {parent}, whose current definition has no table yet",
+                hint=f"to compute it, run: vde apply {environment} --select {parent}",
+            )
+
+    def _planned(
+        self, name: ModelName, environment: str
+    ) -> tuple[Snapshot, Mapping[ModelName, Snapshot], Resolver]:
         models = self.handles.project.models
         needed = needed_models(models, [name])
         part = {one: model for one, model in models.items() if one in needed}
         plan = PlanBuilder(self.handles).make_part(part, environment_name(environment))
-        return plan.target[name], plan.resolver()
+        return plan.target[name], plan.target, plan.resolver()
 
     def _times(
         self, snapshot: Snapshot, start: datetime | None, end: datetime | None
