@@ -34,6 +34,8 @@ pytestmark = pytest.mark.proof
 UV = Path(sys.executable).with_name("uv")
 PIN = re.compile(r"^([\w-]+)(==\S+(?: ;.*)?) \\$", re.MULTILINE)
 LOCKS = ("requirements.lock", "requirements-dev.lock")
+NOT_OF_DBT = ("importlib-metadata", "pathspec", "protobuf")
+"""Packages whose versions in the locks dbt excludes, and which it installs itself."""
 READ_AIRLINES = """
 from models.raw.nycflights import read_file
 print(len(read_file("airlines.csv", {"carrier": "STRING", "name": "STRING"})))
@@ -236,7 +238,7 @@ shop:
   outputs: {dev: {type: spark, method: session, schema: shop, host: NA}}
 """
 DBT = {
-    "dbt_project.yml": "name: shop\nversion: '1'\nconfig-version: 2\nprofile: shop\n",
+    "dbt_project.yml": "name: shop\nversion: '1.0.0'\nconfig-version: 2\nprofile: shop\n",
     "profiles.yml": PROFILE,
     "models/numbers.sql": "select 1 as n",
     "pyproject.toml": "[tool.vde]\nname = 'shop'\nstart = '2024-01-01'\n",
@@ -311,8 +313,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
     """An environment with the wheel and the packages that it requires."""
     locked = "".join((ROOT / name).read_text() for name in LOCKS)
-    # dbt excludes the pathspec of mypy.
-    pins = [f"{name}{pin}\n" for name, pin in PIN.findall(locked) if name != "pathspec"]
+    pins = [f"{name}{pin}\n" for name, pin in PIN.findall(locked) if name not in NOT_OF_DBT]
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("".join(pins))
     folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=sys.prefix))

@@ -171,9 +171,9 @@ class Packages:
                 yield file.schema.empty_table()
 
     def _destination(self) -> Any:
-        sink = self.sink
+        sink, dlt = self.sink, _dlt()
         try:
-            return _dlt().common.destination.Destination.from_reference(
+            return dlt.common.destination.Destination.from_reference(
                 sink.destination, **sink.options
             )
         except Exception as error:

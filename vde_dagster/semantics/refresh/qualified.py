@@ -20,6 +20,7 @@ from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
+from vde_dagster.sql.reading import parse_plain
 from vde_dagster.sql.trees import dismantle
 
 _MOST_NODES = 20_000
@@ -67,14 +68,13 @@ def qualify(query: str, schema: Schema) -> Qualified:
     Raises:
         NotRefreshableError: The query has no such form, or its meaning would be another one.
     """
-    from sqlglot import parse_one
     from sqlglot.optimizer.qualify import qualify as rewrite
 
     schema = {table.lower(): columns for table, columns in schema.items()}
     readings: list[str] = []
     try:
         version = _version(query, schema)
-        tree = _without_ctes(parse_one(query, read="spark"))
+        tree = _without_ctes(parse_plain(query))
         for table in list(tree.find_all(exp.Table)):
             name = ".".join(part.name for part in table.parts).lower()
             if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
