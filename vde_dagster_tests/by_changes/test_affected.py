@@ -14,9 +14,13 @@ import pytest
 import sqlglot
 import yaml
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
 from vde_dagster.semantics.refresh.keys import State, find_key_steps, tables_with_key
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
+from vde_dagster.semantics.refresh.trees import is_aggregate
+from vde_dagster.semantics.spark_functions import AGGREGATE, ORDERED_AGGREGATE
+from vde_dagster.sql.reading import parse_plain
 from vde_dagster_tests.by_changes.random_queries import SCHEMA, RandomQuery
 from vde_dagster_tests.duck import empty_duckdb
 
@@ -56,6 +60,43 @@ def test_a_query_that_reads_all_rows_for_each_row_has_no_affected_keys() -> None
     }.items():
         with pytest.raises(NotRefreshableError, match=why):
             find_key_steps(query, SCHEMA, ["o"])
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATE | ORDERED_AGGREGATE))
+def test_every_aggregate_of_spark_is_known_as_one(name: str) -> None:
+    for arguments in ("a", "a, b", "a, 0.5", "a, b, c", "*"):
+        try:
+            select = parse_plain(f"SELECT {name}({arguments}) AS x FROM t")
+        except ParseError:
+            continue
+        assert any(map(is_aggregate, select.walk())), arguments
+
+
+@pytest.mark.parametrize(
+    ("table", "query", "columns"),
+    [
+        # Where a condition is left out, a row without a match would get one.
+        (
+            "e",
+            "SELECT o.n AS k, s.c FROM o RIGHT JOIN (SELECT c, sum(day) AS d FROM e GROUP BY c) "
+            "AS s ON o.c = s.c AND o.n > s.d",
+            ["c"],
+        ),
+        # The equality does not hold for rows that an ANTI JOIN keeps.
+        ("e", "SELECT id, n FROM o ANTI JOIN e ON o.id = o.c AND e.c = o.id", ["id", "n"]),
+        (
+            "e",
+            "SELECT a.id AS k, t.v FROM c AS a LEFT JOIN e ON a.id = e.c "
+            "LATERAL VIEW explode(array(e.day, 1)) t AS v",
+            ["k"],
+        ),
+        ("o", "SELECT v, id FROM o LATERAL VIEW explode(array(n, d)) t AS v", ["id", "v"]),
+    ],
+)
+def test_columns_are_known_only_if_all_affected_rows_have_their_values(
+    table: str, query: str, columns: list[str]
+) -> None:
+    assert sorted(find_key_steps(query, SCHEMA, [table]).key) == columns
 
 
 def _history(query: str, chance: random.Random) -> int:

@@ -152,6 +152,22 @@ def test_a_fill_computes_the_keys_of_which_rows_came_or_went(world: World) -> No
 
 
 @pytest.mark.spark
+def test_a_fill_computes_all_rows_if_its_keys_cannot_be_computed(world: World) -> None:
+    query = (
+        "SELECT 100 DIV o.amount AS share, count(*) AS n FROM raw.orders AS o "
+        "JOIN raw.customers AS c ON o.customer_id = c.id GROUP BY 100 DIV o.amount"
+    )
+    kind = "FULL (refresh changes)"
+    world.folder.write("models/shares.sql", f"MODEL (name m.shares, kind {kind}); {query}")
+    world.publish()
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (9, 99, 0), (10, 2, 50)")
+    written = world.run()["m.shares"]
+    wanted = world._rows({"shares": query.replace("raw.", "lakehouse.raw.")})
+    assert world._rows({"shares": "SELECT * FROM m.shares"}) == wanted
+    assert written == len(wanted) > 2, "only the rows of some keys were written"
+
+
+@pytest.mark.spark
 def test_a_plan_says_what_was_not_read_yet_and_why_all_is_computed(world: World) -> None:
     assert world.backlog("totals") is None
     world.sql("INSERT INTO lakehouse.raw.orders VALUES (6, 2, 25), (7, 8, 1)")

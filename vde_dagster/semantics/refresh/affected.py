@@ -31,6 +31,7 @@ from vde_dagster.semantics.refresh.trees import (
     conjuncts,
     equal_columns,
     equated,
+    has_exact_equality,
     is_aggregate,
     is_determined_by,
     join_conditions,
@@ -75,7 +76,9 @@ def find_affected(query: Qualified, reading: int) -> Affected:
     root = query.tree.copy()
     (leaf,) = (table for table in root.find_all(exp.Table) if table.name == f"vde_{reading}")
     found = _Step(query, leaf).query(root)
-    columns = [one for one in found.selects if one.find(exp.Column)]
+    names = [one.alias_or_name.lower() for one in found.selects]
+    single = {name for name in names if names.count(name) == 1}
+    columns = [o for o in found.selects if o.find(exp.Column) and o.alias_or_name.lower() in single]
     found = _only(found, columns, "the rows that a change affects have no known column")
     leaf.set("this", exp.to_identifier(CHANGED))
     return Affected(tuple(one.alias_or_name.lower() for one in found.selects), found)
@@ -109,6 +112,8 @@ class _Step:
     def query(self, query: exp.Expr) -> exp.Select:
         """Return a query for the affected rows, in the columns that are known."""
         while isinstance(query, exp.Subquery):
+            if set_args(query) - {"this", "alias"}:
+                raise NotRefreshableError("part of the query has a clause that is not supported")
             query = query.this
         if isinstance(query, exp.SetOperation):
             return self._set_operation(query)
@@ -131,6 +136,8 @@ class _Step:
         names = [one.alias_or_name for one in query.selects]
         types = [list(self._query.types(one).values()) for one in (branch, other)]
         places = {one.alias_or_name.lower(): n for n, one in enumerate(branch.selects)}
+        if len(places) < len(names) or len({name.lower() for name in names}) < len(names):
+            raise NotRefreshableError("a set operation has two columns of one name")
         found = self.query(branch)
         kept = []
         for one in found.selects:
@@ -171,13 +178,15 @@ class _Step:
             raise NotRefreshableError("a part of it reads no table")
         found = _Sources()
         made = exp.Select(from_=exp.From(this=self._source(begin.this, found)))
-        made.set("laterals", [one.copy() for one in select.args.get("laterals") or ()])
         before = {begin.this.alias_or_name}
         for join in select.args.get("joins") or ():
             self._join(join, before, found, made)
             before.add(join.this.alias_or_name)
-        if any(self._holds(one) for one in select.args.get("laterals") or ()):
-            raise NotRefreshableError("a generator reads it")
+        for lateral in select.args.get("laterals") or ():
+            if self._is_known(lateral, found):
+                made.append("laterals", lateral.copy())
+            else:
+                found.lost.add(lateral.alias_or_name)
         return found, made
 
     def _source(self, source: exp.Expr, found: _Sources) -> exp.Expr:
@@ -203,7 +212,8 @@ class _Step:
         on, alias = conjuncts(join.args.get("on")), join.this.alias_or_name
         if self._holds(join.args.get("on")):
             raise NotRefreshableError("the condition of a join reads it")
-        if isinstance(join.this, exp.Lateral) and self._holds(join.this):
+        lateral = isinstance(join.this, exp.Lateral | exp.Unnest)
+        if lateral and not self._is_known(join.this, found):
             found.lost.add(alias)
             return
         was = found.changed
@@ -224,7 +234,8 @@ class _Step:
         elif here and side == "LEFT":
             self._meet(made, source, known)
             found.lost.add(alias)
-        elif not here and side == "RIGHT":
+        elif side == "RIGHT" and (not here or len(known) < len(on)):
+            # With fewer conditions, rows without a match would get one.
             self._meet(made, source, known)
             found.lost.update(before)
         elif here or len(known) == len(on) or (known and side != "LEFT"):
@@ -338,7 +349,8 @@ class _Step:
         for one in select.selects:
             value = self._determined(unalias(one), equal, parts if within else None, sources)
             by_parts = all(is_determined_by(value, some) for some in within)
-            if by_parts and not self._holds(one) and self._is_known(value, sources):
+            named = bool(one.alias_or_name) and not isinstance(one, exp.Aliases)
+            if named and by_parts and not self._holds(one) and self._is_known(value, sources):
                 found.append(exp.alias_(value.copy(), one.alias_or_name, quoted=True))
         return found
 
@@ -433,7 +445,7 @@ class _Step:
         elif isinstance(source, exp.Subquery):
             types = self._query.types(with_table(source.this, CHANGED, self._leaf.name))
         found = {name.lower(): type_ for name, type_ in types.items()}.get(column[1], "UNKNOWN")
-        return None if found == "UNKNOWN" else found
+        return found if has_exact_equality(found) else None
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
@@ -464,7 +476,6 @@ def _only(select: exp.Select, outputs: list[exp.Expr], why: str) -> exp.Select:
     if not outputs:
         raise NotRefreshableError(why)
     select.set("expressions", outputs)
-    select.set("distinct", exp.Distinct())
     return select
 
 

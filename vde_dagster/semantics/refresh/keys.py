@@ -17,13 +17,8 @@ from vde_dagster.semantics.refresh.qualified import (
     qualify,
     write,
 )
+from vde_dagster.semantics.refresh.trees import has_exact_equality
 from vde_dagster.sql.outline import without_qualify
-
-_COMPARABLE = re.compile(
-    r"(TINYINT|SMALLINT|INT|BIGINT|DECIMAL\(.*\)|STRING|DATE|TIMESTAMP\w*|BOOLEAN|BINARY)"
-)
-"""Types whose values Spark distinguishes exactly as `<=>` does; floats and collations are not."""
-
 
 _ROWS = "vde_rows_6c1f0a58d4_"
 _PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
@@ -106,7 +101,7 @@ def find_key_steps(
     ('c', 'odd')
     >>> query = "SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id"
     >>> find_key_steps(query, schema, ["c"]).write(lambda table, state: f"{state} {table}")
-    'SELECT DISTINCT `id` AS k0 FROM (SELECT DISTINCT o.id AS `id` FROM (now o) AS `o` JOIN \
+    'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
 (changed c) AS `c` ON o.c = c.id) AS affected'
     """
     known = qualify(query, schema)
@@ -165,5 +160,5 @@ def _common(query: Qualified, steps: Sequence[Step]) -> Iterator[str]:
     types = {name.lower(): type_ for name, type_ in query.types(query.tree).items()}
     for name in steps[0].affected.columns:
         known = all(name in step.affected.columns for step in steps)
-        if known and _COMPARABLE.fullmatch(types.get(name, "")):
+        if known and has_exact_equality(types.get(name, "")):
             yield name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from sqlglot import exp
@@ -12,6 +13,18 @@ Place = tuple[str, str]
 """Alias of a column's source, and the column's name in lower case."""
 _NOT_BY_PARTS = (exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.Anonymous)
 """Expressions whose values do not follow from the values of their parts."""
+
+
+_EXACT = re.compile(
+    r"(TINYINT|SMALLINT|INT|BIGINT|DECIMAL\(.*\)|STRING|DATE|TIMESTAMP\w*|BOOLEAN|BINARY)"
+)
+
+
+def has_exact_equality(type_: str) -> bool:
+    """Return whether equal values of a Spark SQL type are the same; not so of floats and
+    collations.
+    """
+    return _EXACT.fullmatch(type_) is not None
 
 
 def set_args(node: exp.Expr) -> set[str]:
@@ -84,7 +97,7 @@ def is_aggregate(node: exp.Expr) -> bool:
         name = node.name.lower()
         total = name in spark_functions.AGGREGATE or name in spark_functions.ORDERED_AGGREGATE
     else:
-        total = isinstance(node, exp.AggFunc)
+        total = isinstance(node, exp.AggFunc | exp.Any)  # Spark's any() is an aggregate.
     at = node.parent
     while total and isinstance(
         at, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup
@@ -130,8 +143,12 @@ def equal_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[Place, Place
 
 def join_conditions(select: exp.Select) -> list[exp.Expr]:
     """Return the conditions of joins without a side."""
-    joins = select.args.get("joins") or ()
-    return [c for j in joins if not j.args.get("side") for c in conjuncts(j.args.get("on"))]
+    inner = [
+        join
+        for join in select.args.get("joins") or ()
+        if not join.args.get("side") and join.args.get("kind") not in ("SEMI", "ANTI")
+    ]
+    return [condition for join in inner for condition in conjuncts(join.args.get("on"))]
 
 
 def new_join(source: exp.Expr, side: str, kind: str, on: list[exp.Expr]) -> exp.Join:

@@ -36,7 +36,21 @@ class WholeTable(Strategy):
 
 
 def _replace_keys(write: Write, changed: ChangedKeys) -> None:
-    keys, view = _keys(write, changed).persist(), f"vde_changed_keys_{uuid.uuid4().hex}"
+    """Replace the rows of changed keys; all rows if Spark cannot compute these keys.
+
+    Their query evaluates expressions for rows that the model's query may leave out before.
+    """
+    from pyspark.errors import PySparkException
+
+    view = f"vde_changed_keys_{uuid.uuid4().hex}"
+    try:
+        keys = _keys(write, changed).persist()
+        keys.count()
+    except PySparkException as error:
+        reason = str(error).partition("\n")[0]
+        write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
+        write.overwrite(write.frame, write.task.branch)
+        return
     try:
         rows = _select_keys(write, keys)
         keys.createOrReplaceTempView(view)
