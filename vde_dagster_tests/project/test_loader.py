@@ -196,7 +196,16 @@ def test_concurrent_loads_agree(root: Path) -> None:
     hashes = {text for text, _ in outputs}
     assert len(hashes) == 1, outputs
     assert "}" in hashes.pop(), outputs
-    assert same(load_project(root), load_project(root, use_cache=False))
+    # In a new process: what this one has imported for other tests is not the project's.
+    compare = (
+        "from pathlib import Path\n"
+        "from vde_dagster_tests.project.test_loader import load_project, same\n"
+        f"root = Path({str(root)!r})\n"
+        "print(same(load_project(root), load_project(root, use_cache=False)))\n"
+    )
+    command = [sys.executable, "-c", compare]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert compared.stdout == "True\n", compared.stderr
     assert not [p for p in (root / ".vde/cache").iterdir() if p.suffix not in (".json", ".bin")]
 
 
