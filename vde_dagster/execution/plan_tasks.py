@@ -27,6 +27,7 @@ from vde_dagster.planning.rendering.render import (
     relation,
     relations,
     render_audit,
+    render_plain_query,
     render_query,
     render_statements,
 )
@@ -130,11 +131,7 @@ class PlanTasks:
         """Return a definition's query over physical tables, for analysis."""
         if filler.model.query is None:
             return None
-        resolver = self._resolver()
-        tables = {key: replace(one, preview=None) for key, one in resolver.tables.items()}
-        return render_query(
-            filler.model, replace(resolver, branches={}, tables=tables), self.catalog
-        )
+        return render_plain_query(filler.model, self._resolver(), self.catalog)
 
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
         """Return the tables that a definition reads in this plan, with their branches."""

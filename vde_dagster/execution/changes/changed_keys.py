@@ -95,10 +95,10 @@ def keys_changed(
     if not moved:
         raise ComputesAllError("none of its inputs has changed")
     inputs = {
-        _spelled(tasks.catalog, read): _Input(tasks, read, earlier[read.key], now[read.key])
+        spell_table(tasks.catalog, read): _Input(tasks, read, earlier[read.key], now[read.key])
         for read in reads
     }
-    changed = [_spelled(tasks.catalog, read) for read in moved]
+    changed = [spell_table(tasks.catalog, read) for read in moved]
     steps = _key_steps(filler, query, inputs, changed)
 
     def relation(table: str, state: State) -> str:
@@ -113,13 +113,10 @@ def _key_steps(
     from vde_dagster.semantics.refresh.keys import find_key_steps
     from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 
-    version = filler.version
-    if version.opaque is not None:
-        raise ComputesAllError(f"its query is not understood: {version.opaque}")
-    key = meaning_of(filler.model.kind).changed_by(filler.model)
+    key, unique = meaning_of(filler.model.kind).changed_by(filler.model), filler.version.unique_keys
     schema = {name: one.types for name, one in inputs.items()}
     try:
-        return find_key_steps(query, schema, changed, key=key, unique=version.unique_keys)
+        return find_key_steps(query, schema, changed, key=key, unique=unique)
     except NotRefreshableError as why:
         text = str(why)
         for name, one in inputs.items():
@@ -166,7 +163,8 @@ def _moved(was: Earlier, now: InputState) -> bool:
     return was.other is not None or not was.state.still_is(now)
 
 
-def _spelled(catalog: str, read: TableRead) -> str:
+def spell_table(catalog: str, read: TableRead) -> str:
+    """Return the name of a table in a schema for analysis, in lower case."""
     return f"{catalog}.{read.ref}".lower()
 
 

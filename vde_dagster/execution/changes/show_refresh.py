@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.changes.changed_keys import spell_table
 from vde_dagster.execution.handles import Handles
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.environments.resolver import Resolver, tables_read
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
-from vde_dagster.planning.rendering.render import render_query
+from vde_dagster.planning.rendering.render import render_plain_query
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.reasons import describe_reason
 
@@ -67,12 +68,11 @@ def show_refresh(
             hint="give it kind FULL (refresh changes) or INCREMENTAL_BY_CHANGES",
             location=model.location,
         )
-    tables = {key: replace(one, preview=None) for key, one in resolver.tables.items()}
-    query = render_query(model, replace(resolver, branches={}, tables=tables), catalog)
+    query = render_plain_query(model, resolver, catalog)
     schema: dict[str, Mapping[str, str]] = {}
     shown: dict[str, str] = {}
     for read in tables_read(snapshot, resolver, catalog):
-        name = f"{catalog}.{read.ref}".lower()
+        name = spell_table(catalog, read)
         schema[name] = columns_of(handles.lakehouse.table_metadata(read.ref), None)
         shown[name] = str(read.ref)
     why = why_not_repeatable(snapshot, snapshots)

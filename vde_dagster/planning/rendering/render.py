@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlglot import exp
@@ -56,6 +57,12 @@ def render_query(
         values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
         sql = substitute_time_variables(sql, values)
     return replace_tables(sql, relations(resolver, catalog, interval, execution_time))
+
+
+def render_plain_query(model: Model, resolver: Resolver, catalog: str) -> str:
+    """Render a model's query over physical tables for analysis, without branches and previews."""
+    tables = {key: replace(one, preview=None) for key, one in resolver.tables.items()}
+    return render_query(model, replace(resolver, branches={}, tables=tables), catalog)
 
 
 def relation(

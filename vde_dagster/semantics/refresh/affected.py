@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, reading_number
 from vde_dagster.semantics.refresh.trees import (
     Place,
     coalesced,
@@ -99,7 +99,6 @@ class _Sources:
     lost: set[str] = field(default_factory=set)
     partly: Collection[str] | None = None
     pairs: set[frozenset[Place]] = field(default_factory=set)
-    conditions: list[exp.Expr] = field(default_factory=list)
 
 
 class _Step:
@@ -154,10 +153,8 @@ class _Step:
         sources, made = self._sources(select)
         outputs = self._outputs(select, sources)
         where = select.args.get("where")
-        conditions = [*conjuncts(where.this if where is not None else None), *sources.conditions]
-        made.set("where", None)
-        if self._holds(where):
-            conditions = [c for c in conditions if not self._holds(c)]
+        conditions = conjuncts(where.this if where is not None else None)
+        conditions = [c for c in conditions if not self._holds(c)]
         if sources.changed is None:
             conditions.append(self._met(select))
         known = [c for c in conditions if self._is_known(c, sources)]
@@ -441,7 +438,7 @@ class _Step:
         types: Mapping[str, str] = {}
         if isinstance(source, exp.Table):
             name = self._leaf.name if source.name == CHANGED else source.name
-            types = self._query.types_of_table(name)
+            types = self._query.schema[self._query.readings[reading_number(name)]]
         elif isinstance(source, exp.Subquery):
             types = self._query.types(with_table(source.this, CHANGED, self._leaf.name))
         found = {name.lower(): type_ for name, type_ in types.items()}.get(column[1], "UNKNOWN")

@@ -15,6 +15,7 @@ from vde_dagster.semantics.refresh.qualified import (
     NotRefreshableError,
     Qualified,
     qualify,
+    reading_number,
     write,
 )
 from vde_dagster.semantics.refresh.trees import has_exact_equality
@@ -61,7 +62,7 @@ class Step:
         tree = self.affected.query.copy()
         rows: list[str] = []
         for table in list(tree.find_all(exp.Table)):
-            number = self.reading if table.name == CHANGED else int(table.name[len("vde_") :])
+            number = self.reading if table.name == CHANGED else reading_number(table.name)
             state: State = "now" if number < self.reading else "earlier"
             state = "changed" if table.name == CHANGED else state
             table.set("this", exp.to_identifier(f"{_ROWS}{len(rows)}_"))

@@ -45,10 +45,6 @@ class Qualified:
     readings: tuple[str, ...]
     schema: Schema
 
-    def types_of_table(self, name: str) -> Mapping[str, str]:
-        """Return the types by column of a reading's table, by the reading's name."""
-        return self.schema[self.readings[int(name.removeprefix("vde_"))]]
-
     def types(self, query: exp.Expr) -> Mapping[str, str]:
         """Return Spark SQL types by output column of a part of the query; empty if unknown."""
         named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
@@ -93,13 +89,18 @@ def qualify(query: str, schema: Schema) -> Qualified:
         )
         again = tree.copy()
         for table in list(again.find_all(exp.Table)):
-            _rename(table, *readings[int(table.name.removeprefix("vde_"))].split("."))
+            _rename(table, *readings[reading_number(table.name)].split("."))
         same = _version(write(again), schema) == version
     except (SqlglotError, SemanticError, RecursionError) as error:
         raise NotRefreshableError("its columns cannot be assigned to tables") from error
     if not same or not isinstance(tree, exp.Query):
         raise NotRefreshableError("its columns cannot be assigned to tables")
     return Qualified(tree, tuple(readings), schema)
+
+
+def reading_number(name: str) -> int:
+    """Return the number of the reading that a qualified query names `vde_0`, `vde_1`, …."""
+    return int(name.removeprefix("vde_"))
 
 
 def write(query: exp.Expr) -> str:
