@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -10,8 +9,6 @@ from sqlglot import exp
 
 from vde_dagster.base.names import string_literal
 from vde_dagster.sql.reading import is_star, name_of_call, parse_type, read_query
-
-_VOID = re.compile(r"(?<=[:<,\s])void(?=[>,])", re.IGNORECASE)
 
 
 class UnmatchedField(ValueError):
@@ -46,8 +43,7 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
     """
     arranged = value
     if "<" in has and "<" in wanted:
-        # Leaves stay as they are, and SQLGlot does not read the type of NULL.
-        kinds = parse_type(_VOID.sub("string", has)), parse_type(wanted)
+        kinds = parse_type(has), parse_type(wanted)
         arranged = _Arranging(strict).value(value, *kinds, "", 0)
     return f"CAST({arranged} AS {wanted})"
 
@@ -61,7 +57,7 @@ def read_fields(value: str, has: str, wanted: str) -> str:
     >>> read_fields("s", "struct<x:int,y:int>", "struct<x:int>")
     "IF(s IS NULL, NULL, named_struct('x', s['x']))"
     """
-    kinds = parse_type(_VOID.sub("string", has)), parse_type(wanted)
+    kinds = parse_type(has), parse_type(wanted)
     return _Arranging(strict=False, always=True).value(value, *kinds, "", 0)
 
 

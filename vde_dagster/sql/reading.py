@@ -13,10 +13,13 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.sql.grammar.precedence import with_brackets
 from vde_dagster.sql.grammar.tokens import MARK, as_written
 from vde_dagster.sql.trees import untranslated
 
+_MISREAD_FIELDS = {TokenType.SELECT, TokenType.NOT}
+"""Keywords that SQLGlot takes for the start of an expression where a field's name stands."""
 DOUBT = "vde_doubt"
 """Key in a tree's `meta` for the reason why the query must be opaque although it has a tree."""
 
@@ -160,18 +163,42 @@ def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[
 
 
 def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
-    """Parse a type; a field's comment may have doubled quotes, as in Spark.
+    """Parse a type; in Spark, a field's comment may have doubled quotes. VOID becomes NULL.
 
     Raises:
         ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read the text.
+
+    >>> parse_type("struct<select: int, name: string>").sql("spark")
+    'STRUCT<`select`: INT, name: STRING>'
     """
-    if dialect == "spark" and ("''" in text or '""' in text):
-        tokens = _with_doubled_quotes(text, untranslated(dialect).tokenize(text))
-        for token in reversed(tokens):
-            if token.token_type == TokenType.STRING:
-                escaped = token.text.replace("\\", "\\\\").replace("'", "\\'")
-                text = f"{text[: token.start]}'{escaped}'{text[token.end + 1 :]}"
-    return exp.DataType.build(text, dialect=dialect)
+    if dialect != "spark" or not ("<" in text or "''" in text or '""' in text):
+        return exp.DataType.build(text, dialect=dialect)
+    tokens = _with_doubled_quotes(text, untranslated(dialect).tokenize(text))
+    for number in range(len(tokens) - 1, 0, -1):
+        token, following = tokens[number], tokens[number + 1 : number + 2]
+        written = None
+        if token.token_type == TokenType.STRING:
+            written = string_literal(token.text)
+        elif token.token_type in _MISREAD_FIELDS and tokens[number - 1].text in ("<", ","):
+            written = quote(token.text)
+        elif token.text.lower() == "void" and following and following[0].text in (">", ","):
+            written = "NULL"
+        if written is not None:
+            text = f"{text[: token.start]}{written}{text[token.end + 1 :]}"
+    found = exp.DataType.build(text, dialect=dialect)
+    nested = (one for one in found.find_all(exp.DataType) if one.args.get("nested"))
+    if sum(len(one.expressions) for one in nested) != _count_parts(tokens):
+        raise ParseError(f"SQLGlot cannot read a part of the type '{text}'.")
+    return found
+
+
+def _count_parts(tokens: list[Token]) -> int:
+    """Count the fields of all structs, and the types of elements, keys and values."""
+    parts = brackets = 0
+    for token in tokens:
+        brackets += (token.text == "(") - (token.text == ")")
+        parts += token.text == "<" or (token.text == "," and not brackets)
+    return parts
 
 
 def _plain_trees(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlglot import exp
+from sqlglot.errors import ParseError
 
 import vde_dagster
 from vde_dagster.planning.kinds.simple import proven_keys
@@ -106,6 +107,26 @@ def test_operators_are_grouped_as_spark_groups_them() -> None:
 def test_a_comment_within_a_type_keeps_its_quotes() -> None:
     made = parse_type("STRUCT<a: INT COMMENT 'C''1', b: STRING COMMENT \"x\"\"y\">").sql("spark")
     assert made == r"STRUCT<a: INT COMMENT 'C\'1', b: STRING COMMENT 'x" + '"' + "y'>"
+
+
+@pytest.mark.parametrize("name", ["select", "not", "from", "order", "date", "struct", "void"])
+def test_a_field_of_a_struct_may_have_the_name_of_a_keyword(name: str) -> None:
+    for text in (
+        f"struct<{name}: int, b: map<int, array<string>>>",
+        f"struct<b: int, {name} date>",
+    ):
+        fields = [one.name for one in parse_type(text).expressions]
+        assert sorted(fields) == sorted([name, "b"])
+
+
+def test_a_type_that_is_read_in_part_is_an_error() -> None:
+    with pytest.raises(ParseError, match="a part of the type 'struct<a: int, b-c: int>'"):
+        parse_type("struct<a: int, b-c: int>")
+
+
+def test_the_type_of_null_within_a_type_keeps_its_place() -> None:
+    made = parse_type("struct<void: void, a: array<VOID>, m: map<string, void>>").sql("spark")
+    assert made == "STRUCT<void: NULL, a: ARRAY<NULL>, m: MAP<STRING, NULL>>"
 
 
 def test_an_audit_with_a_doubled_quote_proves_its_keys() -> None:
