@@ -78,6 +78,8 @@ SIZES = {
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
+    # Installs extensions of DuckDB, where none are given.
+    "refresh_tpc": Size(spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
     "secret_texts": Size("--count 100"),
