@@ -15,6 +15,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
 from vde_dagster.planning.checks.diagnostics import Known
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.kinds.repeatable import reads_clock
 from vde_dagster.planning.snapshots.identity import identified
 from vde_dagster.planning.snapshots.snapshot import (
     CANONICALISER,
@@ -103,7 +104,10 @@ def checked_snapshot(
     functions = (*scalar_functions, *functions)
     inputs = meaning.inputs(model)
     changed_by = meaning.changed_by(model)
-    known = Known(model, whole or None, findings, functions, audited or {}, inputs, changed_by)
+    clock = reads_clock(model.query or "") if meaning.refreshes(model) else None
+    known = Known(
+        model, whole or None, findings, functions, audited or {}, inputs, changed_by, clock
+    )
     return snapshot, check_model(known, parents)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from vde_dagster.errors import ProjectError
 
@@ -71,7 +71,19 @@ class Finding:
     untyped: bool = False
 
 
-def mistake_offset(query: str, mistake: Finding | SemanticError) -> int | None:
+class Placed(Protocol):
+    """Mistake with a 1-based line and column in its query's text."""
+
+    @property
+    def line(self) -> int | None:
+        """Line; None if unknown."""
+
+    @property
+    def column(self) -> int | None:
+        """Column within the line; None if unknown."""
+
+
+def mistake_offset(query: str, mistake: Placed) -> int | None:
     """Return the offset of a mistake in its query's text."""
     if mistake.line is None or mistake.column is None:
         return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
@@ -20,10 +21,13 @@ EXTERNAL = """
 QUERY = "SELECT customer_id, sum(amount) AS total FROM raw.orders GROUP BY customer_id"
 
 
-def _snapshot(root: Path, kind: str, query: str = QUERY) -> Snapshot:
+def _snapshot(
+    root: Path, kind: str, query: str = QUERY, warnings: list[Problem] | None = None
+) -> Snapshot:
     model = f"MODEL (name m.it, kind {kind}); {query}"
     folder = ProjectFolder(root, {"models/it.sql": model, "external_models.yaml": EXTERNAL})
-    built = build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
+    found = [] if warnings is None else warnings
+    built = build_snapshots(load_project(folder.root).models, lambda name: None, warnings=found)
     return built[ModelName("m", "it")]
 
 
@@ -40,11 +44,15 @@ def test_its_rows_are_those_of_a_full_model_so_the_one_becomes_the_other(tmp_pat
     [
         ("INCREMENTAL_BY_CHANGES", QUERY, r"it\.sql:1.* requires 'key'"),
         ("INCREMENTAL_BY_CHANGES (key nobody)", QUERY, "nobody"),
-        ("INCREMENTAL_BY_CHANGES (key total)", QUERY, "no parent's rows contain the key"),
+        (
+            "INCREMENTAL_BY_CHANGES (key total)",
+            QUERY,
+            "no parent's rows contain the key.*do not determine the total.*choose a key among",
+        ),
         (
             "INCREMENTAL_BY_CHANGES (key id)",
             "SELECT id FROM raw.orders ORDER BY amount LIMIT 3",
-            "no parent's rows contain the key id",
+            r"it\.sql:1:\d+: .*no parent's rows contain the key id.*: LIMIT 3",
         ),
     ],
 )
@@ -54,3 +62,32 @@ def test_a_wrong_header_is_told_with_its_place(
     with pytest.raises(ProjectError, match=message) as found:
         _snapshot(tmp_path, kind, query)
     assert "it.sql" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("refresh", "query", "found"),
+    [
+        (
+            "changes",
+            "SELECT id FROM raw.orders\nORDER BY amount LIMIT 3",
+            "models/it.sql:2:23: m.it: `refresh changes` has no effect, because all rows are "
+            "computed: it takes the first rows: LIMIT 3. Hint: remove it, or write the first rows "
+            "of each group with row_number(), or remove the property",
+        ),
+        (
+            "changes",
+            "SELECT id, current_date() AS today FROM raw.orders",
+            "models/it.sql:1:30: m.it: `refresh changes` has no effect, because all rows are "
+            "computed: it reads current_date(). Hint: take the time from a column of a parent, or "
+            "remove the property",
+        ),
+        ("changes", QUERY, ""),
+        ("whole", "SELECT id FROM raw.orders LIMIT 3", ""),
+    ],
+)
+def test_changes_that_cannot_be_followed_are_a_warning_at_the_clause(
+    tmp_path: Path, refresh: str, query: str, found: str
+) -> None:
+    warnings: list[Problem] = []
+    _snapshot(tmp_path, f"FULL (refresh {refresh})", query, warnings)
+    assert [str(one) for one in warnings] == ([found] if found else [])

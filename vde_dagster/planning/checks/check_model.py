@@ -35,9 +35,10 @@ from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.planning.tables.pinned_reads import Input
+from vde_dagster.project.kinds import Full
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
-from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.errors import SemanticError, mistake_offset
 from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.expressions import read_expression
 from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
@@ -250,13 +251,44 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
         if missing is not None:
             yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
             return
+        from vde_dagster.semantics.refresh.followed import why_none_followed
+
+        why = why_none_followed(model.query, schema, key=known.changed_by)
+        offset = mistake_offset(model.query, why) if why is not None else None
         yield Problem(
             f"{model.name}: no parent's rows contain the key {key}, so changed keys cannot be "
-            "found",
-            "choose a key that the query joins, groups and partitions by and takes unchanged from "
-            "a parent's columns, or choose kind FULL",
-            place,
+            f"found: {why}",
+            (why.hint if why is not None else "")
+            or "choose a key that the query joins, groups and partitions by and takes unchanged "
+            "from a parent's columns, or choose kind FULL",
+            place if offset is None else model.place(offset),
         )
+
+
+def changes_not_followed(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Warn of `refresh changes` where each fill computes all rows, whatever its inputs are."""
+    model = known.model
+    refresh = model.kind.refresh if isinstance(model.kind, Full) else "whole"
+    if model.query is None or refresh != "changes":
+        return
+    what = f"{model.name}: `refresh changes` has no effect, because all rows are computed"
+    if known.clock is not None:
+        hint = "take the time from a column of a parent, or remove the property"
+        yield Problem(
+            f"{what}: it reads {known.clock}", hint, place_in_header(model, "refresh"), False
+        )
+        return
+    schema = column_types(parents)
+    if any(type_ == "UNKNOWN" for types in schema.values() for type_ in types.values()):
+        return
+    from vde_dagster.semantics.refresh.followed import why_none_followed
+
+    why = why_none_followed(model.query, schema) if len(schema) == len(parents) else None
+    if why is not None:
+        offset = mistake_offset(model.query, why)
+        where = place_in_header(model, "refresh") if offset is None else model.place(offset)
+        hint = why.hint or "write the query without this part"
+        yield Problem(f"{what}: {why}", f"{hint}, or remove the property", where, False)
 
 
 def _missing_types(
@@ -537,6 +569,7 @@ _CHECKS = (
     merged_again,
     missing_commits,
     key_in_no_parent,
+    changes_not_followed,
     unused_properties,
     unused_statements,
     unused_stages,

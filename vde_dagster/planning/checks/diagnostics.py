@@ -33,6 +33,8 @@ class Known:
         audited: Available snapshots of models that only its audits read.
         inputs: How its fills read each parent.
         changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
+        clock: The first word by which the query of a model that refreshes from changes reads the
+            time or the user.
     """
 
     model: Model
@@ -42,6 +44,7 @@ class Known:
     audited: Mapping[ModelName, Snapshot] = field(default_factory=dict)
     inputs: Mapping[ModelName, Input] = field(default_factory=dict)
     changed_by: Sequence[str] = ()
+    clock: str | None = None
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})

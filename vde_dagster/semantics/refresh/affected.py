@@ -24,10 +24,21 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, reading_number
+from vde_dagster.semantics.refresh.refusals import (
+    NO_COLUMN,
+    NOT_SUPPORTED,
+    ONE_SET,
+    PLAIN,
+    SELECT_ONE,
+    SEVERAL_SETS,
+    computed_nodes,
+    no_column,
+    output_list,
+    unsupported_clause,
+)
 from vde_dagster.semantics.refresh.trees import (
     Place,
     coalesced,
-    computed_parts,
     conjuncts,
     equal_columns,
     equated,
@@ -43,12 +54,9 @@ from vde_dagster.semantics.refresh.trees import (
     reads_only,
     set_args,
     unalias,
-    walk_outside_queries,
     with_table,
 )
 
-_PLAIN = {"kind", "expressions", "from_", "joins", "where", "group", "having", "qualify"}
-_PLAIN |= {"distinct", "order", "laterals", "hint", "windows"}
 CHANGED = "vde_changed"
 """The name of the changed table in derived queries."""
 
@@ -79,7 +87,7 @@ def find_affected(query: Qualified, reading: int) -> Affected:
     names = [one.alias_or_name.lower() for one in found.selects]
     single = {name for name in names if names.count(name) == 1}
     columns = [o for o in found.selects if o.find(exp.Column) and o.alias_or_name.lower() in single]
-    found = _only(found, columns, "the rows that a change affects have no known column")
+    found = _only(found, columns, NotRefreshableError(NO_COLUMN, hint=SELECT_ONE))
     leaf.set("this", exp.to_identifier(CHANGED))
     return Affected(tuple(one.alias_or_name.lower() for one in found.selects), found)
 
@@ -112,12 +120,12 @@ class _Step:
         """Return a query for the affected rows, in the columns that are known."""
         while isinstance(query, exp.Subquery):
             if set_args(query) - {"this", "alias"}:
-                raise NotRefreshableError("part of the query has a clause that is not supported")
+                raise NotRefreshableError(NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
             return self._set_operation(query)
         if not isinstance(query, exp.Select):
-            raise NotRefreshableError("a part of it is not a SELECT")
+            raise NotRefreshableError("a part of it is not a SELECT", query)
         return self._select(query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
@@ -129,14 +137,18 @@ class _Step:
 
     def _set_operation(self, query: exp.SetOperation) -> exp.Select:
         if query.args.get("limit") or query.args.get("offset") or query.args.get("by_name"):
-            raise NotRefreshableError("it takes the first rows")
+            raise unsupported_clause(query)
         left, right = query.this, query.expression
         branch, other = (left, right) if self._holds(left) else (right, left)
         names = [one.alias_or_name for one in query.selects]
         types = [list(self._query.types(one).values()) for one in (branch, other)]
         places = {one.alias_or_name.lower(): n for n, one in enumerate(branch.selects)}
         if len(places) < len(names) or len({name.lower() for name in names}) < len(names):
-            raise NotRefreshableError("a set operation has two columns of one name")
+            raise NotRefreshableError(
+                "a set operation has two columns of one name",
+                output_list(branch),
+                "give each column of the branches its own name",
+            )
         found = self.query(branch)
         kept = []
         for one in found.selects:
@@ -145,11 +157,13 @@ class _Step:
                 type_ = types[0][place]
                 if type_ != "UNKNOWN" and type_ == types[1][place]:
                     kept.append(exp.alias_(unalias(one), names[place], quoted=True))
-        return _only(found, kept, "the branches of a set operation have other types")
+        why = "the branches of a set operation have other types"
+        hint = "cast the columns of both branches to the same types"
+        return _only(found, kept, NotRefreshableError(why, output_list(branch), hint))
 
     def _select(self, select: exp.Select) -> exp.Select:
-        if set_args(select) - _PLAIN or select.args.get("kind") or select.args.get("windows"):
-            raise NotRefreshableError(_why(select))
+        if set_args(select) - PLAIN or select.args.get("kind") or select.args.get("windows"):
+            raise unsupported_clause(select)
         sources, made = self._sources(select)
         outputs = self._outputs(select, sources)
         where = select.args.get("where")
@@ -166,13 +180,13 @@ class _Step:
                 known = [c for c in known if not reads_any(c, own)]
         for condition in known:
             made.where(condition.copy(), copy=False)
-        return _only(made, outputs, "the rows that a change affects have no known column")
+        return _only(made, outputs, no_column(select, sources.lost))
 
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
         """Put the changed rows in the place of a source, and adapt the joins."""
         begin = select.args.get("from_")
         if begin is None:
-            raise NotRefreshableError("a part of it reads no table")
+            raise NotRefreshableError("a part of it reads no table", select)
         found = _Sources()
         made = exp.Select(from_=exp.From(this=self._source(begin.this, found)))
         before = {begin.this.alias_or_name}
@@ -195,7 +209,9 @@ class _Step:
             copied.set("this", exp.to_identifier(CHANGED))
             return copied
         if not isinstance(source, exp.Subquery):
-            raise NotRefreshableError("a lateral query reads it")
+            raise NotRefreshableError(
+                "a lateral query reads it", source, "write the lateral query as a join"
+            )
         inner = self.query(source)
         found.partly = {one.alias_or_name.lower() for one in inner.selects}
         return exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(found.changed)))
@@ -204,11 +220,17 @@ class _Step:
         self, join: exp.Join, before: Collection[str], found: _Sources, made: exp.Select
     ) -> None:
         if set_args(join) - {"this", "side", "kind", "on"}:
-            raise NotRefreshableError("a join has another clause than ON")
+            raise NotRefreshableError(
+                "a join has another clause than ON", join, "write the join's condition as ON"
+            )
         side, kind = (str(join.args.get(key) or "").upper() for key in ("side", "kind"))
         on, alias = conjuncts(join.args.get("on")), join.this.alias_or_name
         if self._holds(join.args.get("on")):
-            raise NotRefreshableError("the condition of a join reads it")
+            raise NotRefreshableError(
+                "the condition of a join reads it",
+                join.args["on"],
+                "move the subquery from the ON to a join of its own",
+            )
         lateral = isinstance(join.this, exp.Lateral | exp.Unnest)
         if lateral and not self._is_known(join.this, found):
             found.lost.add(alias)
@@ -243,7 +265,11 @@ class _Step:
     def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
         """Join the rows that meet changed rows."""
         if not known:
-            raise NotRefreshableError("a join has no known condition")
+            raise NotRefreshableError(
+                "a join has no known condition",
+                source,
+                "join by columns that are known for both sides' rows",
+            )
         made.append("joins", new_join(source, "", "", known))
 
     def _full(
@@ -258,7 +284,11 @@ class _Step:
         here: bool,
     ) -> None:
         if not known:
-            raise NotRefreshableError("a FULL JOIN has no known condition")
+            raise NotRefreshableError(
+                "a FULL JOIN has no known condition",
+                source,
+                "join by columns that are known for both sides' rows",
+            )
         made.append("joins", new_join(source, "RIGHT" if here else "LEFT", "", known))
         for one, other in equated(known):
             sides = [
@@ -292,27 +322,38 @@ class _Step:
         elif isinstance(place, exp.In | exp.Exists | exp.Subquery):
             inner = self._plain_rows(outermost)
         else:
-            raise NotRefreshableError("a subquery compares with each of its rows")
+            raise NotRefreshableError(
+                "a subquery compares with each of its rows",
+                place,
+                "write the comparison with EXISTS or NOT EXISTS",
+            )
         inside = {
             source.alias_or_name
             for one in inner.find_all(exp.Select)
             for source in list_sources(one)
         }
         if all(column.table in inside for column in inner.find_all(exp.Column)):
-            raise NotRefreshableError("a subquery is the same for all rows")
+            raise NotRefreshableError(
+                "a subquery is the same for all rows",
+                outermost,
+                "correlate the subquery with the row by an equality, or make it a model that this "
+                "model joins by a key",
+            )
         return exp.Exists(this=inner)
 
     def _plain_rows(self, select: exp.Expr) -> exp.Select:
         """Return the changed rows that a subquery reads, before it groups them."""
         if not isinstance(select, exp.Select):
-            raise NotRefreshableError("a subquery is a set operation")
+            raise NotRefreshableError(
+                "a subquery is a set operation", select, "write one subquery for each branch"
+            )
         plain = select.copy()
         marked = self._leaf
         place = list(select.find_all(exp.Table)).index(marked)
         self._leaf = list(plain.find_all(exp.Table))[place]
         for part in ("group", "having", "qualify", "order", "distinct", "limit"):
             if part in ("qualify", "limit") and plain.args.get(part):
-                raise NotRefreshableError(_why(select))
+                raise unsupported_clause(select)
             plain.set(part, None)
         plain.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
         try:
@@ -324,20 +365,16 @@ class _Step:
         """Return the outputs whose values are known for each affected row."""
         group = select.args.get("group")
         if group is not None and set_args(group) - {"expressions"}:
-            raise NotRefreshableError("it groups by several sets of columns")
+            raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
         within: list[list[exp.Expr]] = []
         if group is not None:
             within.append(group.expressions)
-        elif any(
-            is_aggregate(one)
-            for part in computed_parts(select)
-            for one in walk_outside_queries(part)
-        ):
-            raise NotRefreshableError("it has one row for all rows")
-        for part in computed_parts(select):
-            for node in walk_outside_queries(part):
-                if isinstance(node, exp.Window):
-                    within.append(node.args.get("partition_by") or [])
+        elif total := next(filter(is_aggregate, computed_nodes(select)), None):
+            raise NotRefreshableError(
+                "it has one row for all rows", total, "group by a column, or keep the kind FULL"
+            )
+        windows = (node for node in computed_nodes(select) if isinstance(node, exp.Window))
+        within += [window.args.get("partition_by") or [] for window in windows]
         clauses = [select.args.get(name) for name in ("where", "qualify")]
         conditions = [c for one in clauses if one is not None for c in conjuncts(one.this)]
         equal = self._equal(select, [*conditions, *join_conditions(select)])
@@ -456,7 +493,11 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
     elif {source.alias_or_name for source in list_sources(query)}.isdisjoint(outer):
         column = unalias(output)
     else:
-        raise NotRefreshableError("a subquery gives its tables names of the query around it")
+        raise NotRefreshableError(
+            "a subquery gives its tables names of the query around it",
+            query,
+            "give the tables in the subquery other aliases",
+        )
     query.where(exp.EQ(this=column.copy(), expression=value.copy()), copy=False)
     return query
 
@@ -469,14 +510,10 @@ def _is_positive(node: exp.Expr, select: exp.Select) -> bool:
     return isinstance(at, exp.Where) and at.parent is select
 
 
-def _only(select: exp.Select, outputs: list[exp.Expr], why: str) -> exp.Select:
+def _only(
+    select: exp.Select, outputs: list[exp.Expr], otherwise: NotRefreshableError
+) -> exp.Select:
     if not outputs:
-        raise NotRefreshableError(why)
+        raise otherwise
     select.set("expressions", outputs)
     return select
-
-
-def _why(select: exp.Select) -> str:
-    if select.args.get("limit") or select.args.get("offset"):
-        return "it takes the first rows"
-    return "part of the query has a clause that is not supported"

@@ -119,9 +119,12 @@ def find_key_steps(
         if missing := set(columns) - set(step.affected.columns):
             lost = ", ".join(name for name in columns if name in missing)
             what = f"rows of {known.readings[step.reading]} do not determine the {lost}"
-            raise NotRefreshableError(f"{what} that they affect")
+            there = ", ".join(step.affected.columns)
+            hint = f"choose a key among {there}"
+            raise NotRefreshableError(f"{what} that they affect", hint=hint)
     if not columns:
-        raise NotRefreshableError("its tables affect no common column")
+        hint = "select a column that the joins make equal in all tables, of a type other than float"
+        raise NotRefreshableError("its tables affect no common column", hint=hint)
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):
             columns = tuple(name for name in columns if name in one)

@@ -17,7 +17,7 @@ from vde_dagster.semantics.analysis import Schema, analyze
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
-from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.errors import SemanticError, place
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
 from vde_dagster.sql.reading import parse_plain
@@ -25,10 +25,29 @@ from vde_dagster.sql.trees import dismantle
 
 _MOST_NODES = 20_000
 """Maximum size of a query after each CTE is written where it is read."""
+_MOST_LETTERS = 90
+"""Maximum length of a clause in a message."""
 
 
 class NotRefreshableError(Exception):
-    """A query's changes cannot be derived; the message has the reason."""
+    """A query's changes cannot be derived; the message has the reason and the clause.
+
+    Args:
+        why: The reason, as a clause whose subject is the query or a part of it.
+        part: The part of the query that prevents it, if there is a single one.
+        hint: A change of the query, or of the model's kind, that avoids it.
+
+    Attributes:
+        clause: Spark SQL of the part, shortened; empty without one.
+        line: 1-based line of the part in the query's text, if known.
+        column: 1-based, within that line.
+    """
+
+    def __init__(self, why: str, part: exp.Expr | None = None, hint: str = "") -> None:
+        self.clause = _short(part) if part is not None else ""
+        super().__init__(f"{why}: {self.clause}" if self.clause else why)
+        self.line, self.column = place(part) if part is not None else (None, None)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +93,11 @@ def qualify(query: str, schema: Schema) -> Qualified:
         for table in list(tree.find_all(exp.Table)):
             name = ".".join(part.name for part in table.parts).lower()
             if name not in schema or set(table.args) - {"this", "db", "catalog", "alias", "joins"}:
-                raise NotRefreshableError(f"it reads {name} with clauses that are not supported")
+                raise NotRefreshableError(
+                    f"it reads {name} with clauses that are not supported",
+                    table,
+                    "read the table without TABLESAMPLE, PIVOT and AS OF",
+                )
             _rename(table, f"vde_{len(readings)}")
             readings.append(name)
         columns: dict[str, object] = {
@@ -101,6 +124,19 @@ def qualify(query: str, schema: Schema) -> Qualified:
 def reading_number(name: str) -> int:
     """Return the number of the reading that a qualified query names `vde_0`, `vde_1`, …."""
     return int(name.removeprefix("vde_"))
+
+
+def _short(part: exp.Expr) -> str:
+    """Write a part of a query on one line, with its tables' aliases and few quotes."""
+    shown = part.copy()
+    for node in list(shown.find_all(exp.Table, exp.Identifier)):
+        if isinstance(node, exp.Table) and node.name.startswith("vde_"):
+            node.set("this", exp.to_identifier(node.alias_or_name))
+            node.set("alias", None)
+        elif isinstance(node, exp.Identifier) and node.name.isidentifier():
+            node.set("quoted", False)
+    text = " ".join(write(shown).split())
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1].rstrip()}…"
 
 
 def write(query: exp.Expr) -> str:
@@ -134,10 +170,10 @@ def _version(query: str, schema: Schema) -> object:
 
 def _rename(table: exp.Table, *parts: str) -> None:
     alias = table.alias_or_name
-    for place, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
-        table.set(place, exp.to_identifier(part, quoted=True))
-    for place in ("db", "catalog")[len(parts) - 1 :]:
-        table.set(place, None)
+    for name, part in zip(("this", "db", "catalog"), reversed(parts), strict=False):
+        table.set(name, exp.to_identifier(part, quoted=True))
+    for name in ("db", "catalog")[len(parts) - 1 :]:
+        table.set(name, None)
     table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
 
 
@@ -151,7 +187,7 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
         owner = clause.parent
         assert owner is not None
         if clause.args.get("recursive"):
-            raise NotRefreshableError("a CTE reads itself")
+            raise NotRefreshableError("a CTE reads itself", clause.expressions[0].args["alias"])
         for cte in list(clause.expressions):
             _put_in(owner, cte)
         owner.set("with_", None)
@@ -164,7 +200,11 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
 def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
     """Write a CTE at each place below a query that reads it."""
     if cte.args["alias"].args.get("columns"):
-        raise NotRefreshableError(f"the CTE {cte.alias} renames its columns")
+        raise NotRefreshableError(
+            f"the CTE {cte.alias} renames its columns",
+            cte.args["alias"],
+            "name the columns in the SELECT of the CTE",
+        )
     for table in list(owner.find_all(exp.Table)):
         if table.args.get("db") or table.name.lower() != cte.alias.lower():
             continue

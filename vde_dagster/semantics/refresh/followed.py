@@ -1,0 +1,39 @@
+"""Tables of a query whose changes can be followed to the rows that they affect."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from vde_dagster.semantics.analysis import Schema
+from vde_dagster.semantics.refresh.keys import find_key_steps
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+
+
+def why_none_followed(
+    query: str,
+    schema: Schema,
+    *,
+    key: Sequence[str] = (),
+    unique: Collection[frozenset[str]] = (),
+) -> NotRefreshableError | None:
+    """Return why no table's changes can be followed; None if those of some table can.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+        key: Output columns of the key; by default any that are known.
+        unique: Unique keys of the query, in lower case.
+
+    >>> why_none_followed("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})
+    NotRefreshableError('it takes the first rows: LIMIT 3')
+    >>> why_none_followed("SELECT id FROM o", {"o": {"id": "INT"}})
+    """
+    why: NotRefreshableError | None = None
+    for table in schema:
+        try:
+            find_key_steps(query, schema, [table.lower()], key=key, unique=unique)
+        except NotRefreshableError as error:
+            why = why or error
+        else:
+            return None
+    return why

@@ -1,0 +1,73 @@
+"""Clauses of a query that prevent refreshing its rows from changes, with hints for authors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+from vde_dagster.semantics.refresh.trees import (
+    computed_parts,
+    set_args,
+    unalias,
+    walk_outside_queries,
+)
+
+PLAIN = {"kind", "expressions", "from_", "joins", "where", "group", "having", "qualify"}
+PLAIN |= {"distinct", "order", "laterals", "hint", "windows"}
+NO_COLUMN = "the rows that a change affects have no known column"
+NOT_SUPPORTED = "part of the query has a clause that is not supported"
+SEVERAL_SETS = "it groups by several sets of columns"
+ONE_SET = "write one GROUP BY for each set, joined by UNION ALL"
+SELECT_ONE = "add a column to the SELECT that identifies the rows of the changed table"
+
+
+def computed_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """Yield the nodes that are computed after grouping, outside subqueries."""
+    return (node for part in computed_parts(select) for node in walk_outside_queries(part))
+
+
+def output_list(query: exp.Expr) -> exp.Expr:
+    """Return the outputs of a query as one expression, to be shown."""
+    return exp.Tuple(expressions=[one.copy() for one in getattr(query, "selects", ())])
+
+
+def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
+    """Return the error that names the clause due to which no output has known values."""
+    windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
+    for window in windows:
+        if not window.args.get("partition_by"):
+            return NotRefreshableError(
+                "a window reads all rows", window, "add PARTITION BY with a column of the SELECT"
+            )
+    for join in select.args.get("joins") or ():
+        if join.args.get("side") and lost:
+            hint = "add a column of the side that keeps all its rows to the SELECT"
+            return NotRefreshableError(NO_COLUMN, join, hint)
+    part = select.args.get("group") or next(iter(windows), None)
+    if part is None:
+        return NotRefreshableError(NO_COLUMN, output_list(select), SELECT_ONE)
+    if isinstance(part, exp.Group) and part.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+        return NotRefreshableError(SEVERAL_SETS, part, ONE_SET)
+    by, inner = "GROUP BY", part.expressions
+    if isinstance(part, exp.Window):
+        by, inner = "PARTITION BY", part.args["partition_by"]
+    if any(unalias(output) in inner for output in select.selects):
+        hint = f"write the {by} with columns that no aggregate or outer join computes"
+    else:
+        hint = f"add a column of the {by} to the SELECT"
+    return NotRefreshableError(NO_COLUMN, part, hint)
+
+
+def unsupported_clause(query: exp.Query) -> NotRefreshableError:
+    """Return the error that names a clause that affects more rows than the changed ones."""
+    for name in ("limit", "offset"):
+        if (part := query.args.get(name)) is not None:
+            hint = "remove it, or write the first rows of each group with row_number()"
+            return NotRefreshableError("it takes the first rows", part, hint)
+    if isinstance(query, exp.SetOperation):
+        return NotRefreshableError("its branches are matched by name", query)
+    odd = sorted(set_args(query) - PLAIN)
+    found = next((part for name in odd if isinstance(part := query.args[name], exp.Expr)), query)
+    return NotRefreshableError(NOT_SUPPORTED, found)
