@@ -59,9 +59,8 @@ def checked_snapshot(
 
     Args:
         scalar_functions: User functions that are deterministic and scalar.
-        tree: The tree of its query, if available; the call consumes it.
-        audited: Available snapshots of models that only its audits read; they are not part of the
-            snapshot.
+        tree: The query's syntax tree, if it was parsed before; the call modifies the tree.
+        audited: Snapshots of models that only the model's audits read; none if not available.
     """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
@@ -126,7 +125,7 @@ def _meaning(
     functions: Sequence[str],
     tree: exp.Expr | None,
 ) -> _Meaning:
-    """Return a model's version, columns and reads, before its kind is considered."""
+    """Return a model's version, columns and reads from its query or code, without its kind."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).standalone_version(model)
@@ -176,7 +175,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return the columns, without declared types, whose text in the model's dialect differs."""
+    """Return columns without a declared type whose values Spark casts to another text."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -189,10 +188,8 @@ def _with_types_in_place(
 ) -> SemanticVersion:
     """Add in-place type changes of parents' columns, which keep their versions, to a version.
 
-    New fields affect only outputs that read the whole column; a wider type affects all.
-
-    Args:
-        query: The query that reads the parents; None if the code reads all of their columns.
+    New fields affect only outputs that read the whole column; a wider type affects all. Code that
+    reads all columns of the parents has no `query`.
     """
     changed = {
         (str(name), column.lower()): digest("fields", *(text for one in own for text in one.texts))
@@ -271,7 +268,7 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
 
 
 def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
-    """Add declared types, which the write casts to, to the columns' versions."""
+    """Return the columns' versions, combined with the declared types that the write casts to."""
     types = {column.name.lower(): column.type for column in model.columns}
     return {
         name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value
@@ -328,10 +325,9 @@ def _queries_read(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
-    """Return the versions of the queries that a Python model runs, and the columns they read.
+    """Return the versions of a Python model's literal queries, and the columns that they read.
 
-    Returns:
-        None if the model may read more than these queries, or if one of them is not understood.
+    None if the model may read more than these queries, or if a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)
@@ -435,7 +431,7 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
 
 
 def as_seen(snapshot: Snapshot) -> str:
-    """Hash the parts of a model that its children read."""
+    """Hash the parts of a snapshot that affect its children."""
     version = snapshot.version
     parts: list[str | None] = [str(snapshot.model.name), version.rows]
     parts.append(str(sorted(sorted(key) for key in version.unique_keys)))

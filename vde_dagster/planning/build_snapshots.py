@@ -1,4 +1,4 @@
-"""Building a project's snapshots: versions flow from parents to children."""
+"""Building a project's snapshots, from parents to children."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 _FEW, _MANY = 100, 400
-"""Snapshots to build, and snapshots left, from which other processes save time."""
+"""Numbers of snapshots built and of snapshots left from which worker processes are used."""
 _TEXTS = ("query", "source", "origins")
 _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
-"""Looks up (name, Spark SQL type) of a table in the project's catalog; None if it is missing."""
+"""Returns (name, Spark SQL type) of a catalog table's columns; None if the table is missing."""
 
 MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
-"""Yields further mistakes in the snapshots that could be made."""
+"""Finds further mistakes, given the snapshots that were built."""
 
 
 class Memo:
@@ -71,11 +71,11 @@ def build_snapshots(
             for a table that was not looked up; mistakes that unknown types may have caused are then
             only warnings.
         memo: Caches results between processes.
-        parsed: Available trees of the models' queries; the call consumes them.
+        parsed: Syntax trees of queries that were parsed before; the call modifies the trees.
         scalar_functions: User functions that are deterministic and scalar.
         warnings: Receives likely mistakes; certain mistakes are raised. None for definitions that
-            can no longer be corrected, such as stored ones.
-        canonicaliser: Version of the hashing code, stored with each snapshot, part of every hash.
+            cannot be corrected, such as stored ones.
+        canonicaliser: Version of the hashing code, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
         revise: Turns a snapshot computed from its definition alone into the one its children read.
         workers: Processes that build a part of many snapshots.
@@ -107,7 +107,7 @@ def build_snapshots(
 
 
 class _Building:
-    """Snapshots of a project while they are built, in any order that has parents first."""
+    """Builds a project's snapshots in any order that has parents before children."""
 
     def __init__(
         self,
@@ -265,12 +265,12 @@ def _needs_catalog_columns(model: Model) -> bool:
 
 
 def _likely(problems: Iterable[Problem]) -> list[Problem]:
-    """Turn problems that unknown types cause into warnings; return all other problems unchanged."""
+    """Turn problems that unknown types may have caused into warnings."""
     return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 
 def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield warnings by their places, and equal warnings only once."""
+    """Yield warnings sorted by place, each message only once."""
     alike: dict[tuple[str, str | None], list[Problem]] = {}
     for warning in sorted(warnings, key=lambda problem: problem.location.order):
         alike.setdefault((warning.message, warning.hint), []).append(warning)

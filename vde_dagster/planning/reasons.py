@@ -1,7 +1,4 @@
-"""Reasons for changes and for work in a plan, as codes with their figures.
-
-`reports/reasons.py` writes the sentence of each code.
-"""
+"""Reasons for changes and work in a plan, as codes; `reports/reasons.py` has their sentences."""
 
 from __future__ import annotations
 
@@ -55,14 +52,13 @@ class ReasonCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for a change of a model, or for its work.
+    """A reason for a change of a model, or for work on its table.
 
     Args:
-        names: The names that the reason is about, as its code defines.
+        names: The names that the reason's code requires.
         parent: The model that causes it, for reasons about models that are read.
-        detail: The analysis' message on a query, or what the code defines.
-        upstream: The model that has the change, if the change is the cause of another model's
-            change.
+        detail: Further text that the code requires.
+        upstream: The model that has the change, if the reason is a change of another model.
     """
 
     code: ReasonCode
@@ -73,4 +69,4 @@ class Reason:
 
 
 StoredReason = Reason | str
-"""A reason in a plan; plans that were stored before reasons had codes have its sentence."""
+"""A reason in a plan; plans stored before reasons had codes contain the sentence instead."""

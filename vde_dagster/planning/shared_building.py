@@ -1,8 +1,8 @@
 """Building of many snapshots by several processes, for the first plan of a large project.
 
 A worker builds snapshots from the stored forms of models and of their parents' snapshots. It
-returns nothing for a model with a mistake: the caller builds that one again, so that mistakes are
-the same as in one process.
+returns None for a model with a mistake; this process then builds that model again, so that mistakes
+are reported as without workers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Request(NamedTuple):
 
 
 class Exchange:
-    """Divides tasks among this process and workers, which are started."""
+    """Divides tasks among this process and the started workers."""
 
     def __init__(self, workers: Workers, rules: Rules) -> None:
         self._workers = workers
@@ -53,13 +53,13 @@ class Exchange:
         self._there: dict[int, dict[ModelName, Snapshot]] = {}
 
     def add(self, task: Task) -> None:
-        """Add a task, for the worker that has the tree of its query."""
+        """Add a task to the queue of the worker that parsed its query, if any."""
         owner = self._workers.owners.get(task.model.query or "")
         self._ready.setdefault(owner, deque()).append(task)
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are tasks, here or in a worker."""
+        """Whether any task is waiting or running."""
         return self._workers.busy or any(self._ready.values())
 
     def take(self) -> Task | None:
@@ -67,7 +67,7 @@ class Exchange:
         return next(iter(self._taken(None, 1)), None)
 
     def share(self) -> None:
-        """Send tasks to workers that have few, if there are many."""
+        """Send tasks to workers that have few, if many are waiting."""
         for number in self._workers.free:
             count = sum(map(len, self._ready.values())) // (2 * self._workers.count + 2)
             tasks = self._taken(number, min(_LARGEST_PART, count))
@@ -75,7 +75,7 @@ class Exchange:
                 self._workers.send(number, build_there, self._request(number, tasks), tasks)
 
     def received(self, *, wait: bool) -> list[tuple[Task, Built | None]]:
-        """Return the tasks that workers returned, with their results; None for a mistake."""
+        """Return the tasks that workers finished, with their results; None for a mistake."""
         found: list[tuple[Task, Built | None]] = []
         for number, tasks, values in self._workers.received(wait=wait):
             for task, data in zip(tasks, values, strict=True):
@@ -88,7 +88,7 @@ class Exchange:
         return found
 
     def _taken(self, owner: int | None, count: int) -> list[Task]:
-        """Take up to `count` tasks, first those with trees of one process."""
+        """Take up to `count` tasks, first tasks whose queries were parsed by the owner."""
         found: list[Task] = []
         others = sorted(self._ready.values(), key=len, reverse=True)
         for tasks in (self._ready.get(owner, ()), self._ready[None], *others):

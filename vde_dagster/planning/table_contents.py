@@ -1,8 +1,8 @@
 """Digests of tables' contents: of inputs when they were read, of tables when they were filled.
 
-Digests do not depend on the rows' order: every row is hashed, and the hashes are added up. Two
-tables with equal digests of some columns have the same multiset of values in them, with an error
-probability of 2^-128 per comparison.
+Digests do not depend on the order of rows: every row is hashed, and the hashes are added up. If the
+digests of some columns of two tables are equal, the columns have the same multiset of values, with
+an error probability of 2^-128 per comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Tile:
     """Digests of the rows that a fill wrote for a range, or for the whole table.
 
     Args:
-        interval: The range (UTC, half-open); the fill's range for a table written as a whole.
+        interval: The range (UTC, half-open); for a table written as a whole, the fill's range.
         digests: One digest per set of columns, in the order of `Output.sets`.
     """
 
@@ -40,9 +40,9 @@ class Output:
 
     Args:
         sets: The sets of columns with digests.
-        tiles: The ranges; a single one where the digests cover the whole table.
+        tiles: The ranges; a single one if the digests cover the whole table.
         whole: Whether the digests cover all rows of the table, not only the rows of the fill.
-        same: Indexes in `sets` of the sets whose rows are the same as before the fill.
+        same: Indexes in `sets` of the sets whose values the fill did not change.
         against: Iceberg snapshots of the earlier fills that `same` was compared with.
     """
 
@@ -53,13 +53,13 @@ class Output:
     against: tuple[int, ...] = ()
 
     def whole_digests(self) -> tuple[tuple[Columns, str], ...]:
-        """Return the digests of all rows of the table, by set; empty when unknown."""
+        """Return the digests of all rows of the table, by set; empty if unknown."""
         if not self.whole or len(self.tiles) != 1:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
 
     def leaves(self, wanted: Columns) -> bool:
-        """Return whether the fill wrote the same values of some columns as before."""
+        """Return whether the fill did not change the values of some columns."""
         return any(covers(self.sets[place], wanted) for place in self.same)
 
 
@@ -70,10 +70,11 @@ class InputState:
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
         read_id: The Iceberg snapshot that was read; snapshots between the two changed nothing. A
-            reader of the table's changes continues from it.
+            reader of changes continues after it.
         digests: Digests of the rows, by sets of columns that cover the columns read.
         schema_id: Iceberg's id of the schema, for an external table.
-        file: The name of the metadata file with this state: an unchanged pointer is not read again.
+        file: The name of the metadata file with this state; while it is current, it is not read
+            again.
         how: Which rows were read.
         since: For reads by commits, the Iceberg snapshot before the first; None for all rows.
     """
@@ -88,7 +89,7 @@ class InputState:
     since: int | None = None
 
     def still_is(self, other: InputState) -> bool:
-        """Return whether another state is known to have the same rows in the read columns."""
+        """Return whether another state certainly has the same rows in the columns read."""
         if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
             return False
         if self.snapshot_id == other.snapshot_id:
@@ -104,9 +105,9 @@ class Skipped:
         since: Time (UTC) at which the table's current rows were computed.
         seconds: Duration of the last computation, if known.
         bytes: Bytes that it wrote, if known.
-        commit: The table's Iceberg snapshot, when known.
-        task_seconds: How long its tasks ran, added up, when known.
-        bytes_read: The size of the files that they scanned, when known.
+        commit: The table's Iceberg snapshot, if known.
+        task_seconds: Total duration of its Spark tasks, if known.
+        bytes_read: Size of the files that the tasks scanned, if known.
     """
 
     since: datetime
@@ -118,7 +119,7 @@ class Skipped:
 
     @property
     def work(self) -> Work:
-        """The work saved, measured by the last computation."""
+        """The work saved, estimated from the last computation."""
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
 
@@ -144,7 +145,7 @@ def state_of(
     """Return the state of some columns of a table.
 
     Args:
-        line: The table's kept commits, newest first.
+        line: The table's commits that have not expired, newest first.
         output: Returns the record of a fill by its commit.
     """
     read = line[0].snapshot_id if line else None
@@ -183,10 +184,9 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def compared(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Return the sets of columns whose values a fill of ranges did not change.
+    """Add to a fill's output the sets of columns whose values the fill did not change.
 
-    Args:
-        earlier: (range, Iceberg snapshot, output) of recorded fills that overlap it, newest first.
+    `earlier` has (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
     """
     if output.whole:
         return output
@@ -236,7 +236,7 @@ def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState])
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write facts as texts by column: `inputs`, `output`, `skipped` and `lacks`."""
+    """Write facts as JSON texts by column: `inputs`, `output`, `skipped` and `lacks`."""
     facts = facts or FillFacts()
     values = {
         "inputs": facts.inputs,
@@ -265,7 +265,7 @@ def load_output(text: str | None) -> Output | None:
 
 
 def load_parent_gaps(text: str | None) -> ParentGaps:
-    """Read the parent intervals that a table was built without."""
+    """Read the parent intervals that a table lacks."""
     return dict(from_text(_PARENT_GAPS, text)) if text else {}
 
 

@@ -1,7 +1,6 @@
 """Changes of a published view between two versions of an environment, row by row.
 
-Rows are counted with weights: each row of a version weighs one, each row of the version before
-weighs minus one. Rows whose weights add up to zero have not changed. Every way to read changes (two
-whole versions, Iceberg's changelog, row lineage) therefore reads only rows that may differ:
-duplicates, rows copied from file to file, and rows that a projection makes equal cancel out.
+Each row of the later version has the weight 1, each row of the earlier version the weight -1. Rows
+whose weights add up to zero have not changed. Therefore every method (two whole versions, Iceberg's
+changelog, row lineage) may return rows that are equal in both versions: they cancel out.
 """

@@ -1,4 +1,4 @@
-"""Backlogs: changes of a model's input tables since its last fill read them."""
+"""Backlogs: changes of a model's input tables since the model's last fill."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class TableBacklog:
 
     Args:
         table: The model that owns the table, or the name of an external table.
-        commits: Commits that may have changed rows; None if some commits are not kept, or the table
-            was replaced since it was read.
+        commits: Number of commits that may have changed rows; None if some commits have expired, or
+            the table was replaced since the last fill.
         added: Rows that these commits wrote, copied rows included; None where unknown.
         removed: Rows that these commits removed, copied rows included; None where unknown.
-        filled_first: Whether the plan fills the table before it is read.
+        filled_first: Whether the plan fills the table before the model.
     """
 
     table: str

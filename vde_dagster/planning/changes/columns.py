@@ -18,8 +18,8 @@ class ViewColumn:
     """A column of one version of a view.
 
     Args:
-        version: Hash of the expression that computes its value.
-        place: The physical column with its values; None if the model has no table.
+        version: Hash of the expression that computes the column.
+        place: Name of the physical column; None if the model has no table.
         fields: How to read a nested column whose fields may change in place.
     """
 
@@ -40,7 +40,7 @@ class ColumnPair:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvent:
-    """A change of columns, which a copy of the rows makes before it applies row changes.
+    """A change of a view's columns, to be applied to a copy of the view before its row changes.
 
     Args:
         what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).
@@ -118,7 +118,7 @@ def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:
 
 
 def written_alike(one: str, other: str) -> bool:
-    """Return whether two types are equal, apart from spaces and the case of type names.
+    """Return whether two types are equal, except for spaces and the case of type names.
 
     >>> written_alike("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
     True

@@ -1,4 +1,4 @@
-"""Spark SQL of changes: it weighs the rows of two snapshots and returns rows that differ."""
+"""Spark SQL that compares the rows of two snapshots and returns the rows that differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Consecutive commits of a table, whose changes count forwards or backwards.
+    """Consecutive commits of a table, whose changes are applied or, if not `forwards`, undone.
 
     Args:
         since: The Iceberg snapshot before the first commit; None for the empty table.
@@ -29,7 +29,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class ByLineage:
-    """Comparison by row lineage: rows written since `older`, and the rows that they replaced.
+    """Comparison by row lineage: rows written after `older`, and the rows that they replaced.
 
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
@@ -54,14 +54,14 @@ def read_by(
     ancestor of the other.
 
     Args:
-        before: The commits that lead to the earlier version's snapshot, newest first, as far as
-            they are kept; none for a table without any.
-        after: The commits that lead to the later version's snapshot, newest first.
+        before: Commits up to the earlier version's snapshot, newest first, without expired ones;
+            empty for a table without commits.
+        after: The same for the later version's snapshot.
         pinned_only: Whether only these two snapshots may be read, because no others are kept.
 
     Returns:
-        The legs of commits to read, back to the common ancestor, then forwards; None where both
-        snapshots must be read whole, or where that is less work.
+        The legs of commits to read, back to the common ancestor, then forwards; None if reading
+        both snapshots as a whole is required, or is less work.
     """
     paths = _paths(before, after)
     if paths is None:
@@ -89,7 +89,7 @@ def read_by(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return each side's commits after the last common commit; None if that is unknown."""
+    """Return each side's commits after the last common commit; None without a common commit."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -117,16 +117,16 @@ MARKS = (
     ("_version", "INT"),
     ("_publication_id", "STRING"),
 )
-"""The columns in front of a view's own, with their types."""
+"""Names and types of the columns that precede a view's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of changes, from one version to the next.
+    """The changes from one version to the next.
 
     Args:
-        ordinal: Counts the steps from 0.
-        commit: The Iceberg snapshot that the later version pins; None without a table.
+        ordinal: Number of the step, from 0.
+        commit: The Iceberg snapshot that the later version shows; None without a table.
         publication_id: The later version's publication; None if the record was removed.
     """
 
@@ -136,7 +136,7 @@ class Step:
     publication_id: str | None
 
     def marks(self, change: str) -> str:
-        """Write the leading columns, which describe a change, given the SQL for its kind."""
+        """Write the leading columns of a change, given the SQL expression of its kind."""
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
@@ -161,10 +161,7 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
     If a query names a table twice, Spark before SPARK-58330 uses the options of the first
     occurrence for both, so the second changelog would return the first's commits. Iceberg
-    ignores case.
-
-    Args:
-        used: Numbers of spellings already in use; this query's spellings are added.
+    ignores case. The numbers of this query's spellings are added to `used`.
 
     Raises:
         ValueError: The query reads more than `LOGS` changelogs.
@@ -200,7 +197,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Weigh all rows of two versions; None represents a version without a view."""
+    """Write the query of all rows of two versions with their weights; None means no view."""
     parts = []
     if before is not None:
         listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))
@@ -214,11 +211,10 @@ def weigh_versions(before: str | None, after: str | None, pairs: Sequence[Column
 def weigh_commits(
     legs: Iterable[Leg], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
 ) -> str:
-    """Weigh the rows that commits wrote and removed, including copied rows, which cancel out.
+    """Write the query of the rows that commits wrote (weight 1) and removed (weight -1).
 
-    Args:
-        columns: The later version's columns, with their places.
-        types: Spark SQL type by column of the current table.
+    Copied rows are included; they cancel out. `columns` are the later version's columns, `types`
+    the Spark SQL types of the current table's columns.
     """
     parts = []
     for leg in legs:
@@ -240,7 +236,7 @@ def weigh_lineage(
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Weigh the rows written since an older snapshot, and the rows they replace.
+    """Write the query of rows written since an older snapshot, and of rows that they replace.
 
     Args:
         pairs: Columns that have the same place in both versions.
@@ -266,12 +262,12 @@ def weigh_lineage(
 def changes_query(
     weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: Step
 ) -> str:
-    """Write the query of the changes: rows whose weights do not sum up to zero.
+    """Write the query of the changes: rows whose weights do not add up to zero.
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        key: Names of columns that identify rows, or none: a single removed row and a single added
-            row of one key are images of one row.
+        key: Columns that identify rows, or none. If one row of a key was removed and one added,
+            they are returned as the two images of an update.
     """
     names = [f"c{i}" for i in range(len(columns))]
     net = net_rows(weighed, columns)
@@ -301,7 +297,7 @@ def changes_query(
 
 
 def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
-    """Write the query of the rows whose weights do not sum up to zero: `c0`, `c1`, … and `w`."""
+    """Write the query of rows whose weights do not add up to zero, as `c0`, `c1`, … and `w`."""
     names = [f"c{i}" for i in range(len(columns))]
     grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
     kept = [
@@ -315,7 +311,7 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
 
 
 def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
-    """Write the query that returns no change, or one `resync` mark: the copy must be replaced."""
+    """Write the query that returns no change, or one `resync` mark: replace the copy."""
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
     return (
         f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
@@ -323,7 +319,7 @@ def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = Fals
 
 
 def _before(pair: ColumnPair) -> str:
-    """Write the earlier version's value of a column of the later version."""
+    """Write the earlier version's value of a column, cast to the later type."""
     old = pair.before
     return _cast(quote(old.name) if old else "NULL", old.type if old else None, pair.after.type)
 
@@ -337,7 +333,7 @@ def _cast(value: str, has: str | None, wanted: str) -> str:
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
-    """Select columns from their physical columns; NULL for columns that the table lacks."""
+    """Write the columns' values, read from physical columns; NULL if the table lacks a column."""
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""
@@ -356,7 +352,7 @@ class ColumnsOfSteps:
 
     Args:
         first: The columns before the first step; empty without a view.
-        pairs: For each step its columns, each with the column before the step that it continues.
+        pairs: For each step its columns, each with the matching column of the step before.
     """
 
     first: tuple[ViewColumn, ...]
@@ -368,11 +364,10 @@ class ColumnsOfSteps:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns, each paired with the column of a step (from 1) that it
-        continues.
+        """Return the last columns, each paired with the matching column of a step (from 1).
 
-        Columns dropped after the step are left out, and columns added after it are paired with
-        None: a copy of the view has dropped the former and holds NULL in the latter.
+        Columns dropped after the step are left out: a copy of the view has dropped them, too.
+        Columns added after the step are paired with None: a copy of the view has NULL in them.
         """
         found = [ColumnPair(column, column) for column in self.last]
         for pairs in reversed(self.pairs[step:]):
@@ -385,7 +380,7 @@ class ColumnsOfSteps:
 
 
 def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
-    """Write the query of a step's changes in the columns of the last step.
+    """Write the query of a step's changes with the names and types of the last step's columns.
 
     >>> a, b = ViewColumn("a", "INT", "1"), ViewColumn("b", "BIGINT", "1")
     >>> in_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
@@ -397,7 +392,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the key of a step under the last columns' names; None if a key column is missing."""
+    """Return a step's key under the last columns' names; None if a key column was removed."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 
@@ -412,11 +407,11 @@ def view_query(
     """Write a query that returns the changes from any version to the last one.
 
     The result starts with a `resync` mark and all rows of the oldest version as inserts, both
-    numbered with that version. A reader that already has this version or a later one filters by
-    number and skips these rows.
+    numbered with that version. A reader that has this version or a later one skips these rows by
+    their number.
 
     Args:
-        rows: The query that reads the oldest version; None where that version has no view.
+        rows: The query that reads the oldest version; None if that version has no view.
         pairs: The last version's columns, each with the matching column of the oldest version.
         steps: Queries of the later steps, in the last version's columns.
 
@@ -437,7 +432,7 @@ def view_query(
 
 
 def grouped_by(value: str, type_: str) -> str:
-    """Write the grouping expression of a value, which is the value itself if Spark can group by it.
+    """Write the expression to group a value by: the value itself if Spark can group by its type.
 
     Maps need another expression: Spark 4.1 sorts maps to group by them, and then treats NULL like
     0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.

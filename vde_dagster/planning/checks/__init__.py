@@ -7,4 +7,4 @@ yields problems. No check needs Spark or the state.
 from __future__ import annotations
 
 CHECKS_VERSION = "15"
-"""Increased whenever checks find more or less, to invalidate cached results."""
+"""Increased with every change in what the checks report, to invalidate cached results."""

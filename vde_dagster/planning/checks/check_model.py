@@ -52,7 +52,7 @@ _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
 
 
 def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Check the queries of a model and of its audits with Spark's grammar, as rendered."""
+    """Check the rendered queries of a model and of its audits with Spark's grammar."""
     model = known.model
     if model.query is not None:
         sent, refusal = _refusal(model.query)
@@ -70,7 +70,7 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    """Return a query as rendered for Spark, and the place where Spark's grammar rejects it."""
+    """Return a query as rendered for Spark, and where Spark's grammar rejects it."""
     sent = without_qualify(substitute_time_variables(query, _VALUES))
     return sent, refusal_by_spark(sent)
 
@@ -130,7 +130,7 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 
 
 def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that computes all of its rows for each interval of time."""
+    """Find a query that reads all rows of its parents for each interval."""
     model = known.model
     column = model.kind.interval_column
     if model.query is None or column is None or not model.depends_on:
@@ -174,8 +174,8 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find a model that replaces whole partitions with the rows of shorter intervals.
 
-    A query that reads more than its interval is correct: `@start_date` is the whole day of an hour.
-    A query that computes its range (`date_trunc('MM', @start_date)`) may be correct, too.
+    A query that reads more than its interval is correct, for example one with `@start_date` in an
+    hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be correct.
     """
     model = known.model
     if model.query is None or not model.kind.by_partitions:
@@ -214,7 +214,7 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 
 
 def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parents that a kind reads by commits, but that have no table or are not in the query."""
+    """Find parents that a kind reads by commits, and that have no table or are not in the query."""
     model = known.model
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
@@ -232,7 +232,7 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
 
 
 def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that are filled by changed keys, but whose parents do not expose the keys."""
+    """Find models that are filled by changed keys, but whose parents do not have the keys."""
     model = known.model
     if not known.changed_by or model.query is None:
         return
@@ -297,7 +297,7 @@ def _missing_types(
     query: str,
     key: Sequence[str],
 ) -> tuple[str, str] | None:
-    """Return a message and a hint if only unknown types of parents hide the changed keys."""
+    """Return a message and a hint if only unknown column types prevent finding changed keys."""
     from vde_dagster.semantics.refresh.keys import tables_with_key
 
     untyped = {
@@ -349,7 +349,7 @@ _WITHOUT_DOUBT = re.compile(
     r"(?i)(date|string|varchar|char|tinyint|smallint|int|bigint|double|float|boolean|binary"
     r"|decimal|array|map|struct)\b"
 )
-"""Types that decide whether a time column is suitable; a timestamp always is."""
+"""Types that certainly are, or are not, suitable for a time column; timestamps always are."""
 _WITHOUT_ZONE = re.compile(r"(?i)(string|varchar|char|tinyint|smallint|int|bigint|timestamp_ntz)\b")
 """Types that Spark compares with texts without using the session's time zone."""
 _INSTANT = re.compile(r"[@$]\{?(?:start|end)_(?:ts|dtntz)\b", re.IGNORECASE)
@@ -450,7 +450,7 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 
 
 def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Check the assignments of a merge like a query over the new row and the table's row."""
+    """Check a merge's assignments as a query over the new row and the table's row."""
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return
@@ -520,7 +520,7 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns whose old values an expression adds to: merging again changes them."""
+    """Return the columns to whose old values an expression adds: a repeated merge changes them."""
     return set(_computed_with(read_expression(text).tree, False))
 
 

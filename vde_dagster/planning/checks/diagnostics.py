@@ -1,4 +1,4 @@
-"""Diagnostics of a model: mistakes in its query, and places in the header and body of its file."""
+"""Mistakes in a model's query, and places in the header and body of its file."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ class Known:
     """A model with the results of analyzing its query.
 
     Args:
-        columns: The model's output columns, including columns that its kind adds; None if some are
-            unknown.
+        columns: The output columns, with those that the kind adds; None if some are unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
-        audited: Available snapshots of models that only its audits read.
+        audited: Snapshots of models that only its audits read; none if not available.
         inputs: How its fills read each parent.
         changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
-        clock: The first word by which the query of a model that refreshes from changes reads the
+        clock: For a model that refreshes from changes, the first word of its query that reads the
             time or the user.
     """
 
@@ -48,7 +47,7 @@ class Known:
 
 
 _COMPARES = frozenset({"=", "<", ">", "!", "LIKE", "BETWEEN"})
-"""Words and operators of comparisons; of a two-character operator, the character next to a text."""
+"""Words and operators of comparisons; of operators, the character next to a string literal."""
 _SETTING = "spark.sql.ansi.doubleQuotedIdentifiers"
 _AS_NAMES = re.compile(re.escape(_SETTING) + r"`?\s*=\s*true", re.IGNORECASE)
 NAMES = ("unnamed", "repeated")
@@ -68,10 +67,10 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 
 
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find compared texts in double quotes, which quote names in most engines.
+    """Find string literals in double quotes in comparisons; most engines read them as names.
 
-    If a Spark setting makes double quotes quote names, every word in double quotes is refused,
-    because the analysis reads it as a text.
+    If a Spark setting makes double quotes quote names, every literal in double quotes is refused,
+    because the analysis reads it as a string.
     """
     model = known.model
     if model.query is None or '"' not in model.query:
@@ -118,7 +117,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:
-    """Find words in a model's header, each after the previous one; return the last one found."""
+    """Find words in a header, each after the previous one; return the place of the last."""
     if model.python is not None:
         return model.location
     header = _header(model.source, model.location.line or 1)
@@ -133,7 +132,7 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
 
 
 def without_property(model: Model, name: str, text: str) -> Hint:
-    """Return the hint to remove a property, at its first occurrence in a SQL header."""
+    """Return the hint to remove a property, with its first occurrence in a SQL header."""
     header = _header(model.source, model.location.line or 1) if model.python is None else []
     depth = 0
     for at, (before, token) in enumerate(pairwise(header), start=1):
@@ -157,7 +156,7 @@ def without_property(model: Model, name: str, text: str) -> Hint:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the token after each statement's first word if that is `word`, with its place."""
+    """Yield the token after each statement that starts with `word`, with the token's place."""
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -181,10 +180,9 @@ def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLoca
 
 
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
-    """Return the properties in a model's header, each with the properties in its brackets.
+    """Return the properties in a model's header or decorator, in lower case.
 
-    Names are in lower case; `kind` has the properties of the kind. The header of a Python model is
-    its decorator.
+    Each has the names of the properties in its brackets, such as the properties of `kind`.
     """
     if _is_python(model):
         given = _in_decorators(model.source, model.location.line or 1)
@@ -237,13 +235,13 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def repeated_properties(model: Model) -> list[str]:
-    """Name the properties that a SQL model's header gives more than once, in lower case."""
+    """Return the properties that a SQL model's header gives more than once, in lower case."""
     own = [word for depth, word in _words_in_header(model) if depth == 1]
     return [name for name, count in Counter(own).items() if count > 1]
 
 
 def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
-    """Yield the names of properties, each with the depth of its brackets: 1, or 2 inside a kind."""
+    """Yield the names of properties with their depth in brackets: 1, or 2 inside a kind."""
     sql = model.location.path.suffix == ".sql"
     header = _header(model.source, model.location.line or 1) if sql else []
     depth = 0

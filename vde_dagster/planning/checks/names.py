@@ -1,4 +1,4 @@
-"""Names of missing columns and tables in a model's file, and properties without effect."""
+"""Missing columns and tables that a model's file names, and properties without effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vde_dagster.semantics.versions.version import OTHER_COLUMNS
 from vde_dagster.sql.expressions import TRANSFORMS
 
 _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
-"""A column, or a column in a partition transform: `day`, `days(ts)`, `bucket(4, id)`."""
+"""A column, or a partition transform with its column: `day`, `days(ts)`, `bucket(4, id)`."""
 
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
@@ -216,13 +216,13 @@ _FILES = frozenset(
 )
 """Formats of files that Spark reads by their path, as in parquet.`/path`; in lower case."""
 _NO_NAMESPACE = "default"
-"""The namespace of names without a namespace, unless the settings name another."""
+"""The namespace of tables named without one, unless a setting names another."""
 
 
 def absent_tables(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Report missing tables that are read; for undeclared tables, suggest similar models."""
+    """Report missing tables that are read; suggest similar models for undeclared tables."""
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         is_declared = bool(models[name].source)
@@ -353,7 +353,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
 
 
 def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parts of a file for stages of SQLMesh that do not exist here."""
+    """Find parts of a file for stages that SQLMesh has and vde does not."""
     for stage, place in compared_with(known.model, STAGE):
         if stage in _NO_STAGES:
             yield Problem(

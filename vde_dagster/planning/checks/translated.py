@@ -18,7 +18,7 @@ from vde_dagster.sql.other_dialects import SPARKS
 def operators_beside_query(
     known: Known, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators whose result differs on Spark, in translated texts around a model's query."""
+    """Find operators with another result on Spark, in translated texts outside of the query."""
     model = known.model
     if model.dialect in SPARKS:
         return
@@ -50,7 +50,7 @@ def _statements(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def _key_queries(kind: Kind, this: str) -> Iterator[tuple[str, str]]:
-    """Yield a query over the model's rows for each property of a kind with expressions."""
+    """Yield a query over the model's rows for each kind property that contains expressions."""
     if isinstance(kind, ScdType2):
         parts = [one for one in kind.unique_key if part_column(one) is None]
         if parts:

@@ -1,4 +1,4 @@
-"""Mistakes in unit tests that can be found without running them."""
+"""Mistakes in unit tests, found without running the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def mistakes_in_tests(
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield the errors in tests of given models, if these and their inputs are known."""
+    """Yield the mistakes in tests of the given models."""
     for test in tests:
         if test.model in models:
             yield from _mistakes(test, models[test.model], snapshots)
@@ -71,7 +71,7 @@ def _mistakes(
 
 
 def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[ProjectError]:
-    """Yield the operators in a test's translated query whose results may differ on Spark."""
+    """Yield operators in a test's translated query whose results may differ on Spark."""
     if table.query is None or table.dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin
@@ -89,7 +89,7 @@ def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[Proje
 def _unknown_columns(
     test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
 ) -> Iterator[ProjectError]:
-    """Yield the columns that a model lacks; none if its columns are unknown."""
+    """Yield a mistake for each tested column that the model lacks, if its columns are known."""
     known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
     for column in table.columns if known else ():
         if column.lower() not in known:

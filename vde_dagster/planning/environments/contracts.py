@@ -1,7 +1,7 @@
 """Contracts: the columns that an environment shows, and how a plan breaks them.
 
-Readers of a view rely on the names and types of its columns, even where changing them costs
-nothing. A rename is reported as a rename, and breaks readers of the old name.
+Readers of a view depend on the names and types of its columns, so a change of these is reported
+even if no data is recomputed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Reader(NamedTuple):
     """A model that reads a broken column or model.
 
     Args:
-        columns: The model's columns that depend on the break; none if the break determines its
-            rows, or if this is unknown.
+        columns: The columns that depend on the break; empty if it affects all rows, or may do so.
     """
 
     model: ModelName
@@ -49,15 +48,13 @@ class ContractBreak:
     """A column, or a whole model, that a plan changes or removes for readers.
 
     Args:
-        column: None when the environment no longer shows the model.
+        column: None if the environment no longer shows the model.
         was: The column's Spark SQL type; None where unknown.
-        becomes: The column's new type; None when the column is removed.
+        becomes: The column's new type; None if the column is removed.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment's current version.
         renamed: The new name of a column that is only renamed.
-        exposures: Names of the exposures, such as dashboards, that are declared to read it.
-        syncs: Names of the syncs that read it.
-        metrics: Names of the metrics that read it.
+        exposures, syncs, metrics: Names of the exposures, syncs and metrics that read it.
     """
 
     model: ModelName
@@ -119,12 +116,12 @@ def contract_breaks(
 ) -> tuple[ContractBreak, ...]:
     """Compare a model's published columns with its columns after a plan.
 
-    Unknown parts are not compared: a type that only Spark can determine, or the columns of a star
-    in a view that the analysis does not understand.
+    Unknown columns and types are not compared: a type that only Spark can determine, or the columns
+    of a star in a view that cannot be analyzed.
 
     Args:
-        new: None when the model is removed.
-        among: The models that the environment currently shows, which are searched for readers.
+        new: None if the model is removed.
+        among: The models that the environment shows now, which are searched for readers.
     """
     name = old.snapshot.name
     if not old.snapshot.model.kind.is_shown:
@@ -158,8 +155,8 @@ def unknown_columns_read(
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
     """Yield columns that metrics, syncs and exposures read and that their models lack.
 
-    A metric or a sync cannot work without these columns. For an exposure this is a warning: a plan
-    that removes a column lists the dashboards that read it.
+    For a metric or a sync, a missing column is an error; for an exposure it is a warning, because
+    a plan that removes a column lists the dashboards that read it.
     """
     reported: set[tuple[ModelName, str]] = set()
     for reader in readers:
@@ -189,7 +186,7 @@ def mistakes_in_readers(
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
 ) -> Iterator[ProjectError]:
-    """Yield the errors in readers of models, and append warnings to `warnings`."""
+    """Yield the errors in metrics, syncs and exposures; append their warnings to `warnings`."""
     readers = tuple(readers)
     problems = [problem for _, _, problem in unknown_columns_read(readers, snapshots)]
     for problem in (*problems, *_operators(readers, snapshots)):
@@ -202,7 +199,7 @@ def mistakes_in_readers(
 def _operators(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Yield operators of metrics' translated expressions whose result may differ on Spark."""
+    """Yield operators in metrics' translated expressions whose results may differ on Spark."""
     for reader in readers:
         if reader.dialect in SPARKS:
             continue
@@ -217,10 +214,10 @@ def _operators(
 
 
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the Spark SQL types of published columns, as far as they are known.
+    """Return the published columns with their Spark SQL types; None for unknown types.
 
-    For a table these are the written types, for a published view the types from Spark's analysis,
-    otherwise the types derived from the query.
+    Types come from the table, else from Spark's analysis of the published view, else from the
+    analysis of the query.
     """
     snapshot, table = shown
     analysed = view_types.get(snapshot.id)
@@ -251,10 +248,7 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Return whether a snapshot lists all columns that its view will have.
-
-    A view of a table has exactly the snapshot's columns.
-    """
+    """Return whether a snapshot lists all columns of its view; it does if it has a table."""
     if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
         return True
     from vde_dagster.sql.reading import read_query
@@ -268,7 +262,7 @@ def _versions(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _readers(name: ModelName, column: str | None, among: Iterable[Snapshot]) -> Iterator[Reader]:
-    """Yield the readers of a model, or of one column of it (in lower case)."""
+    """Yield the readers of a model, or of one of its columns (in lower case)."""
     own = str(name)
     for snapshot in among:
         if name not in snapshot.parents or snapshot.name == name:

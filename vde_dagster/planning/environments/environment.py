@@ -1,4 +1,4 @@
-"""Environments: the snapshot and the table of each model name."""
+"""Environments: the snapshot and the table of each model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ def production_first(name: str) -> tuple[bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """Names of an environment's views: `db.model` in production, otherwise with the environment's
-    name.
+    """Names of an environment's views: `db.model` in production, else with the environment's name.
 
     Args:
-        suffix: The part of a view's name that ends with the environment's name, except in
-            production.
-        mode: Whether production has tables in place of the views of models with tables.
+        suffix: The part of a view's name that ends with the environment's name.
+        mode: `dev_only` if production shows models with tables as tables, not as views.
     """
 
     environment: str
@@ -39,7 +37,7 @@ class ViewNames:
 
     @property
     def are_tables(self) -> bool:
-        """Whether models with tables are shown as tables, not as views of them."""
+        """Whether models with tables are shown as tables instead of views."""
         return self.environment == PRODUCTION and self.mode == "dev_only"
 
     def ref(self, name: ModelName) -> TableRef:
@@ -51,7 +49,7 @@ class ViewNames:
         return TableRef(f"{name.namespace}__{self.environment}", name.name)
 
     def quoted(self, name: ModelName, catalog: str) -> str:
-        """Quote the full name of a model's view for Spark SQL."""
+        """Return the full name of a model's view, quoted for Spark SQL."""
         return self.ref(name).quoted(catalog)
 
     def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
@@ -74,7 +72,7 @@ class ViewNames:
                 )
 
     def same_as(self, other: ViewNames) -> bool:
-        """Return whether another value gives the same view names and the same models as tables."""
+        """Return whether both values give equal view names, and show the same models as tables."""
         if self.environment == PRODUCTION:
             return other.environment == PRODUCTION and self.are_tables == other.are_tables
         return self.environment == other.environment and self.suffix == other.suffix
@@ -82,11 +80,11 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """A state of a table that an environment keeps showing when the table changes.
+    """A state of a table that an environment shows even after the table changes.
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without rows.
-        schema_id: The table's schema at that time, which readers see.
+        schema_id: The Iceberg schema that readers see.
     """
 
     snapshot_id: int | None
@@ -151,7 +149,7 @@ class Environment:
 
     @property
     def pinned_states(self) -> dict[str, HeldState]:
-        """The pinned states in the environment's entries, by table id."""
+        """The earlier states that entries show, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
@@ -192,7 +190,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
 
 
 def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error for a plan whose environment was published after the plan was made."""
+    """Return the error that an environment was published after the plan was created."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(
@@ -203,7 +201,7 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of tables that production reads, and that only production may write."""
+    """Return the ids of production's tables, which no other environment may write."""
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 
@@ -212,7 +210,7 @@ _SEPARATORS = re.compile(r"[-_/.#+]*[-/.#+][-_/.#+]*")
 
 
 def branch_name(text: str) -> str:
-    """Return a text that can only name a branch (with `-`, `/`, `.`, `#` or `+`), or ""."""
+    """Return a text that is a branch name (with `-`, `/`, `.`, `#` or `+`), otherwise ""."""
     found = text.strip()
     known = re.fullmatch(r"[A-Za-z0-9_/.#+-]+", found) and _SEPARATORS.search(found)
     return found if known else ""

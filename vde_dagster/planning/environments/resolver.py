@@ -1,4 +1,4 @@
-"""Name resolution: the table of a model's name, and the tables that a fill reads."""
+"""Name resolution: the table that a model's name refers to, and the tables that a fill reads."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Binding:
     inline.
 
     Args:
-        columns: (output column, physical column) in output order, when there is a table.
+        columns: (output column, physical column) in output order, if there is a table.
         branch: The Iceberg branch to read, or None for `main`.
-        stand_in: A subquery in place of a table that does not exist yet.
-        commits: The commits to read, where not all rows are read.
-        pinned: The state of the table to read; None for its current state.
+        stand_in: A subquery that replaces a table that does not exist yet.
+        commits: The commits to read, if not all rows are read.
+        pinned: The earlier state of the table to read; None for its current state.
         fields: How to read nested columns, by output column; see `nested_columns`.
     """
 
@@ -45,16 +45,15 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Resolves names over one (target) version of an environment.
+    """Resolves names in one version of an environment.
 
     Args:
-        snapshots: By id.
-        tables: By id.
+        snapshots, tables: By id.
         branches: By table id, for tables that are written on a branch.
-        production: Ids of the tables that production reads.
-        stand_ins: A subquery by table id, in place of tables that do not exist yet.
+        production: Ids of production's tables.
+        stand_ins: By id of a table that does not exist yet, a subquery that replaces it.
         commits: The commits to read, for models whose rows are not all read.
-        pinned: By table id, the state to read; includes the entries' pinned states for views.
+        pinned: The states of tables to read, by table id, also for the entries' own pinned states.
     """
 
     environment: str
@@ -112,10 +111,7 @@ class Resolver:
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
-        """Return the resolver for a definition that reads the table that it fills.
-
-        A table that does not exist yet has no rows.
-        """
+        """Return the resolver for a model that reads its own table, which may not exist yet."""
         stand_ins = dict(self.stand_ins)
         if not table.created:
             types = {column.name: column.type or "STRING" for column in filler.columns}
@@ -147,7 +143,7 @@ class Resolver:
 
 
 def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
-    """Bind a state of a table, without columns that the table got later."""
+    """Bind an earlier state of a table, without columns that the table got later."""
     # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
     columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
     table = replace(table, columns=columns, preview=None)
@@ -156,10 +152,9 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Map a snapshot's output columns to a table's physical columns, by version.
+    """Map a snapshot's output columns to a table's physical columns of the same version.
 
-    A physical column of the same name is preferred; otherwise another column of the same version is
-    used.
+    Physical columns of the same name are preferred.
     """
     named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
@@ -178,12 +173,12 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
     All branches of a table share its schema, so a reader that names no fields would see fields that
-    another environment adds. So every reader of such a table names its fields, from the first
-    publication on. Naming fields inside of arrays and maps requires reading all of these fields, so
-    only readers of forward-only models do it.
+    another environment adds. Every reader of such a table therefore names its fields, from the
+    first publication on. Naming fields inside of arrays and maps requires reading all of these
+    fields, so only readers of forward-only models name them.
 
     Returns:
-        By output column; other columns are read as they are.
+        By output column; other columns are read whole.
     """
     kind, forward = snapshot.model.kind, snapshot.forward
     physical = {column.name: column for column in table.columns}
@@ -200,9 +195,9 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how a snapshot reads columns that its deployment has yet to widen, by output column.
+    """Return how to read columns that will be widened when the snapshot is deployed.
 
-    Before that, the table has the earlier type; readers are planned for the definition's type.
+    Until then the table has the narrower type; readers are planned for the definition's type.
     """
     if snapshot.forward is None:
         return {}
@@ -223,18 +218,15 @@ def _has_many(type_: str) -> bool:
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map the output columns of a definition to the physical columns that they fill, by version.
 
-    Outputs of equal versions hold equal values, so one output may fill several columns, and another
+    Outputs of equal versions have equal values, so one output may fill several columns, and another
     output none. Columns that the kind names (time column, key) always fill one.
-
-    Args:
-        snapshot: The definition; it makes every column of the table.
 
     Returns:
         (output column, physical column), in physical order.
 
-    A model of time column `day` that is defined as `SELECT d AS day, d AS also` has two outputs of
-    one version. Its table was made when it had `also` alone; that column is now filled from `day`,
-    since the fill has to find the rows of an interval by the time column:
+    For example, `SELECT d AS day, d AS also` with the time column `day` has two outputs of one
+    version. If its table was created when the query returned only `also`, that column is filled
+    from `day`, since a fill finds the rows of an interval by the time column:
 
     >>> from types import SimpleNamespace as Some
     >>> from vde_dagster.planning.tables.table import PhysicalColumn
@@ -264,13 +256,13 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether several definitions, including this one, have filled a table."""
+    """Return whether several definitions, this one included, have filled a table."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
 
 def select_physical(binding: Binding, catalog: str) -> str:
-    """Return the query that reads a bound table under the model's own column names."""
+    """Return the query that reads a bound table under the model's output column names."""
     assert binding.table is not None
     if binding.pinned is not None:
         source = binding.table.ref.quoted(catalog)
@@ -306,7 +298,7 @@ class TableRead:
 
     Args:
         key: The physical table's id, or `namespace.name` of an external table.
-        branch: The Iceberg branch that is read, or None for `main`.
+        branch: The Iceberg branch, or None for `main`.
         foreign: The other catalog that contains it, or None.
     """
 
@@ -319,7 +311,7 @@ class TableRead:
 
 
 def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[TableRead, ...]:
-    """Return the tables that filling a snapshot's table reads, each once, by their keys."""
+    """Return the tables that filling a snapshot's table reads, sorted by key."""
     found: dict[str, TableRead] = {}
     for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)
@@ -329,7 +321,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def covers(columns: Columns, wanted: Columns) -> bool:
-    """Return whether `columns` include all wanted columns; None means all columns of a table.
+    """Return whether `columns` include all wanted columns; None means all columns.
 
     >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
     (True, True, False)
@@ -340,7 +332,7 @@ def covers(columns: Columns, wanted: Columns) -> bool:
 def _reads(
     snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
 ) -> Iterator[TableRead]:
-    """Yield the tables and columns that determine some outputs of a query, and its rows."""
+    """Yield the tables and columns that determine a query's rows or the given outputs."""
     if (snapshot.id, outputs) in seen:
         return
     seen.add((snapshot.id, outputs))
@@ -366,7 +358,7 @@ def _reads(
 
 
 def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
-    """Return the columns of a parent that determine some outputs of a query, or its rows."""
+    """Return the columns of a parent that determine a query's rows or the given outputs."""
     if snapshot.canonicaliser != CANONICALISER:
         return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:

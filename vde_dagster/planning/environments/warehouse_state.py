@@ -1,7 +1,7 @@
-"""The state of the warehouse for the planner, with definitions hashed again after an upgrade.
+"""The state of the warehouse for the planner.
 
-Hashes are compared only with hashes of the same canonicalizer. An unchanged model gets the same new
-hashes on both sides, and therefore keeps its table.
+Hashes can only be compared if the same canonicalizer made them. After an upgrade the definitions of
+environments are hashed again, so unchanged models keep their tables.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from vde_dagster.project.model import Model
 
 @dataclass(frozen=True, slots=True)
 class Previewed:
-    """A definition that an environment shows as a change in place, on a branch.
+    """A definition that an environment previews as a change in place, on a branch.
 
-    `anew` are environments that show the same definition with a separate, newly computed table.
+    `anew` are environments that show the same definition with a separate, fully computed table.
     """
 
     environment: str
@@ -42,20 +42,18 @@ class WarehouseState:
     """The built tables and published versions that the planner works with.
 
     Args:
-        target: The environment's current version; None when it does not exist.
+        target: The environment's current version; None if it does not exist.
         production: Production's current version, the base of a new environment.
-        snapshots: Snapshots referenced by these two versions and by the tables, by id.
-        tables: By id, tables referenced by these two versions, and all tables that have the fill
-            version of one of the project's snapshots.
+        snapshots: By id, the snapshots of these two versions and of the tables.
+        tables: By id, the tables of these two versions, and all tables that have the fill version
+            of one of the project's snapshots.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
-        left_out: Entries whose stored definitions cannot be read; `base` does not have them.
+        left_out: Entries whose stored definitions cannot be read; `base` does not contain them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Models whose damaged stored definitions are written again.
-        pinned: By model that names a physical version, the table with that version, if production
-            shows another table.
-        previews: Previews, by environments, of models that can change in place.
-        audited: For each standalone audit of the environment, the end (UTC) of the range that it
-            has audited.
+        pinned: Ids of the tables of models with a `physical_version`, if production shows others.
+        previews: Environments' previews of models that can change in place, by model.
+        audited: By standalone audit of the environment, the end (UTC) of the audited range.
     """
 
     target: Environment | None = None
@@ -100,7 +98,7 @@ class WarehouseState:
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
         """Replace definitions of a target by published definitions with the same meaning.
 
-        The environment's own entry comes before production's.
+        The environment's own definitions are preferred to production's.
         """
         kept = dict(snapshots)
         for name, snapshot in snapshots.items():
@@ -130,7 +128,7 @@ class WarehouseState:
 
     @property
     def published_ids(self) -> frozenset[str]:
-        """The ids of the snapshots that the two environments show, as they are stored."""
+        """Stored ids of the snapshots that the two environments show."""
         return frozenset(
             entry.snapshot_id
             for environment in (self.target, self.production)
@@ -141,7 +139,7 @@ class WarehouseState:
 
 Revise = Callable[[Snapshot], Snapshot]
 Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, Snapshot]]
-"""Makes the snapshots of a set of definitions with today's canonicalizer."""
+"""Builds the snapshots of definitions with the current canonicalizer."""
 
 
 def rehash(
@@ -150,8 +148,8 @@ def rehash(
     """Hash definitions of environments again if another canonicalizer hashed them.
 
     Returns:
-        The state in today's hashes (its snapshots under their stored ids), and the tables whose
-        hashes changed, to be stored. Tables that no environment names keep their old hashes.
+        The state with the new hashes (snapshots by their stored ids), and the tables whose hashes
+        changed, to be stored. Tables that no environment shows keep their old hashes.
     """
     snapshots = dict(state.snapshots)
     tables = dict(state.tables)
@@ -180,9 +178,9 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that lets rehashed snapshots extend the table of an earlier definition.
+    """Return a function that lets rehashed snapshots extend an earlier definition's table again.
 
-    Such snapshots keep their inherited hashes: rows of several definitions are in the table.
+    They keep their inherited hashes, because the table has rows of several definitions.
     """
 
     def revise(plain: Snapshot) -> Snapshot:

@@ -1,1 +1,1 @@
-"""Half-open intervals in UTC, cadences that decide when models' data fall due, and time columns."""
+"""Half-open intervals in UTC, the cadences of models, and time columns."""

@@ -1,4 +1,4 @@
-"""Cadence: interval boundaries and cron ticks in UTC, which decide when a model's data fall due."""
+"""Cadence: interval boundaries and cron ticks, which determine when intervals are due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING = IntervalSet()
 
 
 class IntervalUnit(Enum):
-    """Unit of time that a model's intervals consist of."""
+    """Length of a model's intervals."""
 
     FIVE_MINUTE = 300
     QUARTER_HOUR = 900
@@ -31,7 +31,7 @@ class IntervalUnit(Enum):
 
     @classmethod
     def named(cls, name: str) -> IntervalUnit:
-        """Return the unit that models call by a name, such as `quarter_hour`."""
+        """Return the unit with a name as models give it, such as `quarter_hour`."""
         return cls[name.upper()]
 
     @property
@@ -82,14 +82,14 @@ _STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A cron expression, which times the fills, and an interval unit, which divides the data.
+    """A cron expression, which schedules fills, and an interval unit, which divides the data.
 
-    By default the unit is the largest that fits between two ticks: `0 5 * * *` has days that fall
-    due at five in the morning, `0 0 * * 1` has days that fall due on Mondays. Units are in UTC,
-    whatever the cron's time zone.
+    By default the unit is the largest that fits between two ticks: with `0 5 * * *`, intervals are
+    days that are due at five in the morning; with `0 0 * * 1`, days that are due on Mondays. Units
+    are in UTC, whatever the cron's time zone.
 
     Args:
-        zone: The IANA time zone of the cron; UTC when None.
+        zone: The IANA time zone of the cron; UTC if None.
         given_unit: The unit that the model names, or None.
         partials: Whether the unit in progress is filled up to the last tick.
         until_now: Whether that unit is filled up to the present instead, once per tick.
@@ -103,7 +103,7 @@ class Cadence:
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
-        """Return a model's cadence; only this code reads the properties that determine it."""
+        """Return a model's cadence; only this method reads the properties that determine it."""
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
         return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 
@@ -117,10 +117,9 @@ class Cadence:
         return last_tick(self.cron, now, self.zone)
 
     def due_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
-        """Return the exclusive end of the intervals that are complete and due at an instant (UTC).
+        """Return the exclusive end (UTC) of the intervals that are complete and due at an instant.
 
-        Args:
-            ignore_cron: Whether complete intervals are due at once.
+        With `ignore_cron`, complete intervals are due at once.
         """
         return self.unit.floor(now if ignore_cron else self.last_tick(now))
 
@@ -129,9 +128,8 @@ class Cadence:
     ) -> datetime:
         """Return the exclusive end of the range to fill at an instant, including partial units.
 
-        Args:
-            filled: Filled ranges of the table (UTC); with `until_now` more is due once a tick has
-                passed since their end.
+        With `until_now`, more is due as soon as a tick has passed since the end of the `filled`
+        ranges (UTC).
         """
         if not self.partials:
             return self.due_until(now, ignore_cron=ignore_cron)
@@ -146,7 +144,7 @@ class Cadence:
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
         """Return the wanted ranges whose units are completely filled (UTC).
 
-        For a unit that is wanted only in part, such as the current unit, this part must be filled.
+        A unit that is wanted only in part, such as the current one, must be filled in that part.
         """
         unit, found = self.unit, []
         for asked in wanted:
@@ -163,7 +161,7 @@ class Cadence:
         return Interval(self.unit.shift(end, -1), end)
 
     def batches(self, intervals: IntervalSet, size: int | None) -> list[Interval]:
-        """Cut missing ranges to jobs of at most `size` units, in order of time."""
+        """Cut ranges into jobs of at most `size` units, in order of time."""
         if size is None:
             return list(intervals)
         out: list[Interval] = []

@@ -1,7 +1,4 @@
-"""Half-open intervals of time and sets of them, as range arithmetic.
-
-Nothing here ever expands a range to its units: a set of a decade's days is one range.
-"""
+"""Half-open intervals of time and sets of them; a set of a decade's days is one range."""
 
 from __future__ import annotations
 
@@ -43,12 +40,12 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The interval as text for messages; its end is inclusive."""
+        """The interval for messages; its end is inclusive."""
         return range_text(self.start, self.end)
 
     @classmethod
     def parse(cls, text: str) -> Interval:
-        """Read the form that `str` writes, `start/end` in ISO 8601."""
+        """Read the form of `str(interval)`: `start/end` in ISO 8601."""
         start, _, end = text.partition("/")
         return cls(parse_instant(start), parse_instant(end))
 

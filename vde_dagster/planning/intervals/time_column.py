@@ -27,7 +27,7 @@ _DEFAULT_TEXT = "%Y-%m-%d"
 _DEFAULT_NUMBER = "%Y%m%d"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 MOST_VALUES = 10_000
-"""The most values that a condition lists."""
+"""Maximum number of values in a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class TimeColumn:
         type: The column's Spark SQL type.
         format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
             Dates and timestamps need none.
-        partials: Whether intervals may end before their unit does. A column without a time of day
-            then has all rows of the unit's last day so far.
+        partials: Whether intervals may end within a unit. A column without a time of day then
+            selects all rows of the last day.
     """
 
     name: str
@@ -48,9 +48,9 @@ class TimeColumn:
     partials: bool = False
 
     def condition(self, interval: Interval) -> str:
-        """Return a Spark SQL condition that holds for exactly the interval's rows.
+        """Return a Spark SQL condition that is true for exactly the interval's rows.
 
-        A value means the instant (UTC) at which its day, hour … starts.
+        A value represents the instant (UTC) at which its day or hour starts.
 
         Raises:
             ExecutionError: The column's type or format cannot separate the interval's rows.
@@ -74,7 +74,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return `condition`, or one that parses the column if that would list many values."""
+        """Return `condition`, or a shorter one that parses the column if that lists many values."""
         shortest = finest(self.pattern)
         if shortest is None or not self._is_formatted or keeps_order(self.pattern):
             return self.condition(interval)
@@ -93,7 +93,7 @@ class TimeColumn:
 
     @property
     def pattern(self) -> str:
-        """The strftime format of text and numbers, with the default filled in."""
+        """The strftime format of text and numbers, or its default."""
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
         return expand(self.format or default)
 

@@ -1,4 +1,4 @@
-"""The meaning of a kind for plans: the version of its rows, its keys, the rows that audits read."""
+"""A kind's rules for plans: the version of its rows, its keys, the rows that audits read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class Meaning:
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:
-        """Return the version of a model that has no query; None if its query determines the
-        version.
-        """
+        """Return the version of a model without a query; None if a query determines the version."""
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -45,13 +43,11 @@ class Meaning:
         return version.rows
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash everything that determines a table's rows: the hash of `rows`, and how it is
-        filled.
-        """
+        """Hash `rows`, the hash of the rows, with everything else that determines them."""
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the kind's properties that affect no data: for display, and for dividing work."""
+        """Return the kind's properties that affect no data, such as how work is divided."""
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
@@ -63,15 +59,15 @@ class Meaning:
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key columns for fills that replace only rows of changed keys.
+        """Return the key columns of kinds whose fills replace only rows of changed keys.
 
-        Only the query may determine the rows, so kinds that change in place have no such columns.
-        Empty for kinds that are not filled by changed keys.
+        Empty for other kinds, and for kinds that change in place: only the query may determine the
+        rows.
         """
         return ()
 
     def refreshes(self, model: Model) -> bool:
-        """Return whether fills replace only rows of changed keys where these can be found."""
+        """Return whether fills replace only rows of changed keys, if these keys can be found."""
         return bool(self.changed_by(model))
 
     def most_intervals(self, model: Model) -> int | None:
@@ -79,17 +75,15 @@ class Meaning:
         return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return whether a range gets the same rows however it is divided into jobs."""
+        """Return whether a range has the same rows however it is divided into jobs."""
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:
-        """Return the number of jobs that may fill a table in parallel: one if it reads its own
-        rows.
-        """
+        """Return how many jobs may fill a table in parallel: one if the model reads itself."""
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the sets of columns, in lower case, that no two rows of the table share."""
+        """Return the sets of columns, in lower case, whose values are unique in the table."""
         return tuple(dict.fromkeys(version.unique_keys))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
@@ -120,7 +114,7 @@ class Meaning:
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash how the values of a column that the kind adds are made."""
+        """Hash the computation of a column that the kind adds."""
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
@@ -128,7 +122,7 @@ class Meaning:
 
         Args:
             rows: The query that returns all of the model's rows.
-            time_type: Spark SQL type of the column that assigns rows to intervals, if there is one.
+            time_type: Spark SQL type of the time column, if there is one.
         """
         return rows
 
@@ -136,10 +130,7 @@ class Meaning:
     def column_version(
         model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
     ) -> str:
-        """Return the version of an output column that a header names.
-
-        Args:
-            named_in: The property of the header that names it.
+        """Return the version of an output column that a header's property (`named_in`) names.
 
         Raises:
             ProjectError: The query has no such column.
@@ -175,7 +166,7 @@ def meaning_of(kind: Kind) -> Meaning:
     """Return the meaning of a kind.
 
     Raises:
-        UsageError: The kind's distribution does not define it, or is broken.
+        UsageError: The distribution that defines the kind has no meaning for it, or is broken.
     """
     meaning = _MEANINGS.get(type(kind))
     if meaning is None:

@@ -1,4 +1,4 @@
-"""Kinds of tables that grow: by time range, by partition, unmanaged and CUSTOM."""
+"""Rules of kinds whose tables grow: by time range, by partition, unmanaged and CUSTOM."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ from vde_dagster.sql.expressions import Expression, read_expression
 
 
 class IncrementalMeaning(Meaning):
-    """A table that is filled piece by piece.
-
-    An audit looks at one piece at a time, so it proves nothing about the whole table.
-    """
+    """Rules of a table that is filled in parts; an audit of one part covers only that part."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows, and the number of earlier intervals that each new interval fills again."""
+        """Hash the rows, and the number of earlier intervals that are filled again (lookback)."""
         kind = model.kind
         return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
@@ -47,7 +44,7 @@ class IncrementalMeaning(Meaning):
 
 @meaning_for(IncrementalByTimeRange)
 class TimeRangeMeaning(IncrementalMeaning):
-    """Each interval's rows replace the interval's earlier rows."""
+    """Rules of kinds whose fills replace the rows of an interval."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the time column to the hash: rows outside of filled intervals are never written."""
@@ -56,15 +53,13 @@ class TimeRangeMeaning(IncrementalMeaning):
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the time column: only these stay unique across
-        intervals.
-        """
+        """Return the query's keys that include the time column; others may repeat in intervals."""
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
-        """Return a query of the interval's rows alone."""
+        """Return a query of only the interval's rows."""
         assert isinstance(kind, IncrementalByTimeRange)
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format, True)
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
@@ -74,9 +69,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the number of intervals that one condition can list, for text that does not sort
-        by time.
-        """
+        """Return how many intervals one condition can list, for text that does not sort by time."""
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)
@@ -87,7 +80,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return how many values of a format one unit has; None if ranges of texts can be compared."""
+    """Return how many values of a format one unit has; None if the texts sort by time."""
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -118,7 +111,7 @@ class PartitionMeaning(IncrementalMeaning):
 
 @meaning_for(IncrementalUnmanaged)
 class UnmanagedMeaning(PartitionMeaning):
-    """Rows of all fills; with `insert_overwrite`, later fills replace rows of earlier ones."""
+    """Rules of kinds that keep the rows of all fills, except with `insert_overwrite`."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash whether fills replace rows, and the partitioning."""

@@ -1,4 +1,4 @@
-"""Repeatable models: the same tables give the same rows, whenever they are computed."""
+"""Repeatable models: they return the same rows from the same tables at any time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _SPECIAL_INSTANT = re.compile(
     r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE | re.ASCII
 )
-"""Texts, optionally with a time zone, that Spark reads as the current date or time."""
+"""Texts, optionally with a time zone, that Spark casts to the current date or time."""
 DATES_OF_TEXTS = "dates of texts"
-"""Result of `reads_clock` for a query that may create such a text itself."""
+"""Result of `reads_clock` for a query that may itself build such a text."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
 _TO_INSTANTS = frozenset(
     (
@@ -42,7 +42,7 @@ _TO_INSTANTS = frozenset(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Return whether a run may skip a kind's tables when their inputs have no new data.
+    """Return whether a run may skip a model while its inputs have no new data.
 
     True for tables that are written as a whole, and for models that read a parent by commits.
     """
@@ -51,9 +51,7 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Reason | None:
-    """Return why a full model is computed at each of its slots, or None if that depends on its
-    inputs.
-    """
+    """Return why a FULL model is computed at every slot; None if that depends on its inputs."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)
@@ -67,7 +65,7 @@ def why_not_repeatable(
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why a model may return other rows for the same tables, or None."""
+    """Return why a model may return other rows from the same tables, or None."""
     seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:
@@ -97,9 +95,9 @@ def why_not_repeatable(
 
 @lru_cache(maxsize=4096)
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
-    """Return the first word of a query that reads the time or the user; None if it reads neither.
+    """Return the first word of a query that reads the time or the user, or None.
 
-    In doubt the word counts, for example a column named like a function without brackets (`user`).
+    A name that may be either counts, for example a column with the name of a function (`user`).
 
     Args:
         ignores_texts: Whether texts such as `'now'` are certainly used as texts.
@@ -123,7 +121,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _present_texts(query: str) -> tuple[str, ...]:
-    """Return the literals of a query that Spark would read as the current date or time."""
+    """Return the literals of a query that Spark could cast to the current date or time."""
     tokens = Token.split(query)
     literals = (
         _literal_at(tokens, index)
@@ -138,7 +136,7 @@ def _is_present(text: str) -> bool:
 
 
 def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-    """Return whether a query uses each literal such as `'now'` only as a text, never as a date."""
+    """Return whether a query uses literals such as `'now'` only as texts, never as dates."""
     from vde_dagster.semantics.text_uses import are_only_texts
 
     query = snapshot.model.query
@@ -150,10 +148,7 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
-    """Return whether a query converts to dates, or has the letters of a word such as `now`.
-
-    Other queries are not parsed.
-    """
+    """Return whether a query casts to dates, or has a literal with letters of a word like `now`."""
     for token in tokens:
         if token.text == "::" or token.text.lower() in _TO_INSTANTS:
             return True
@@ -165,7 +160,7 @@ def _may_make_instants(tokens: list[Token]) -> bool:
 
 
 def _literal_at(tokens: list[Token], index: int) -> str:
-    """Return a literal with its adjacent pieces, as they are written."""
+    """Return a literal joined with adjacent literals, as written."""
     written = tokens[index].text
     for before, token in pairwise(tokens[index:]):
         if token.kind != "string":
@@ -175,7 +170,7 @@ def _literal_at(tokens: list[Token], index: int) -> str:
 
 
 def _makes_instants(query: str) -> bool:
-    """Return whether a query may concatenate texts to a word such as `now`, read as a time.
+    """Return whether a query may concatenate texts to a word such as `now` and cast it to a time.
 
     >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
     True
@@ -221,7 +216,7 @@ _MAKES_TEXT = frozenset(
 _COMPOSED = re.compile(
     rf"::|\|\||\b(?:{'|'.join(sorted(_MAKES_TEXT | _TO_INSTANTS))})\b", re.IGNORECASE
 )
-"""Words without which a query neither concatenates texts nor converts them to dates."""
+"""Words of queries that may concatenate texts or cast them to dates."""
 
 
 def _is_composed(node: exp.Expr) -> bool:
@@ -238,7 +233,7 @@ def _is_composed(node: exp.Expr) -> bool:
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether a text is used other than as a text: Spark may read it as a date."""
+    """Return whether a text is not used as a text, so that Spark may cast it to a date."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

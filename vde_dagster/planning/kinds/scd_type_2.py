@@ -18,15 +18,15 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(ScdType2ByTime, ScdType2ByColumn)
 class ScdMeaning(Meaning):
-    """SCD type 2: rows depend on the compared columns and on the time of the load.
+    """Rules of SCD type 2: rows depend on the compared columns and on the time of the load.
 
     A table of the same content continues its history; a new table starts with the current rows of
-    its sources. The version of its rows therefore includes everything that causes a new table, so
-    that its readers are recomputed, too.
+    its sources. The version of the rows therefore includes everything that causes a new table, so
+    that readers of the table are recomputed, too.
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add key, compared columns, source of validity times, and `marks` to the hash."""
+        """Add the key, the compared columns, the validity times' source and `marks` to the hash."""
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)
@@ -59,7 +59,7 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the version of the rows, which covers everything."""
+        """Hash the rows' version, which includes everything else."""
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
@@ -69,8 +69,8 @@ class ScdMeaning(Meaning):
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key with the start or end of validity, and keys that blocking audits check.
 
-        Every version has a duration, so no two versions of a key begin or end together, except with
-        `as_dbt`. Audits look at the whole table after every fill.
+        No two versions of a key start or end at the same time, except with `as_dbt`. Audits check
+        the whole table after every fill.
         """
         kind = ScdType2.from_model(model)
         if kind.as_dbt:
@@ -80,7 +80,7 @@ class ScdMeaning(Meaning):
         return tuple(dict.fromkeys((*keys, *audited_keys(model))))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the columns of validity times, after checking that their names differ."""
+        """Return the columns of validity times; their names must differ."""
         kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
@@ -100,7 +100,7 @@ class ScdMeaning(Meaning):
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
-    """Return the version of one part of the key: a column, or an expression over columns."""
+    """Return the version of a part of the key: a column or an expression."""
     versions = {
         name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
     }

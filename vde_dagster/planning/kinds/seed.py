@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
-    """Rows of a file: hashes of the file are the version, and the rows never change."""
+    """Rules of rows from a file: hashes of the file are the version, and the rows never change."""
 
     filled_once = True
 
@@ -24,6 +24,6 @@ class SeedMeaning(WholeMeaning):
         return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the file's path and the settings for reading it, which the hashes leave out."""
+        """Return the file's path and reading settings, which the hashes do not include."""
         kind = Seed.from_model(model)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]

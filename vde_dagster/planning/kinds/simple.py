@@ -1,4 +1,4 @@
-"""Kinds written whole or without a table: FULL, VIEW, EMBEDDED, EXTERNAL, audits."""
+"""Rules of kinds without increments: FULL, VIEW, EMBEDDED, EXTERNAL and standalone audits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WholeMeaning(Meaning):
-    """A table whose blocking audits check all of its rows, and so prove that keys are unique."""
+    """Rules of a table that is written as a whole; its blocking audits check all of its rows."""
 
     replaces_all = True
 
@@ -28,7 +28,7 @@ class WholeMeaning(Meaning):
 
 @meaning_for(Full)
 class FullMeaning(WholeMeaning):
-    """A query whose fills may compute only the rows of keys that changed."""
+    """Rules of FULL: fills may compute only the rows of changed keys."""
 
     def refreshes(self, model: Model) -> bool:
         """Return whether the header has `refresh changes`."""
@@ -41,16 +41,16 @@ class FullMeaning(WholeMeaning):
 
 @meaning_for(View, Embedded)
 class QueryMeaning(Meaning):
-    """A query that its readers inline."""
+    """Rules of a query that readers inline."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows alone: nothing is filled."""
+        """Hash the rows only: nothing is filled."""
         return digest("query", rows)
 
 
 @meaning_for(External)
 class ExternalMeaning(QueryMeaning):
-    """A table of other programs: only its name and its columns' types are known."""
+    """Rules of a table that another program writes: only its name and column types are known."""
 
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a table without parents."""
@@ -62,7 +62,7 @@ class ExternalMeaning(QueryMeaning):
 
 @meaning_for(StandaloneAudit)
 class AuditMeaning(QueryMeaning):
-    """A standalone audit: no model reads it, so all its properties are metadata."""
+    """Rules of a standalone audit: no model reads it, so all its properties are metadata."""
 
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a model without rows."""
@@ -74,11 +74,11 @@ class AuditMeaning(QueryMeaning):
 
 
 _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
-"""Allowed clauses of a query: others, such as a condition, would check only some rows."""
+"""Clauses that an audit's query may have; others, such as WHERE, would leave out rows."""
 
 
 def audited_keys(model: Model) -> Iterator[frozenset[str]]:
-    """Yield the sets of columns that blocking audits over the whole table prove to be unique."""
+    """Yield the sets of columns that are unique if the blocking audits pass."""
     for audit in model.audits:
         if audit.blocking:
             yield from proven_keys(audit.query)
@@ -88,11 +88,8 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
     """Return the sets of columns, in lower case, that are unique if an audit's query has no rows.
 
-    Recognized are queries like the built-in uniqueness audits: groups over all rows of the model
-    that have more than one row, for one set of columns or, by UNION ALL, for several sets.
-
-    Args:
-        query: An audit's query, `@this_model` still in it.
+    Recognized are queries like the built-in uniqueness audits: they return groups with more than
+    one row, over all rows of `@this_model`; UNION ALL combines several sets of columns.
     """
     if "HAVING" not in query.upper():
         return ()
@@ -118,7 +115,7 @@ def _selects(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def _key(select: exp.Expr) -> frozenset[str]:
-    """Return the grouping columns of a query that finds repeated rows of the whole model."""
+    """Return the grouping columns of a query that finds repeated keys in the whole model."""
     from sqlglot import exp
 
     if not isinstance(select, exp.Select):
@@ -140,7 +137,7 @@ def _filled_args(node: exp.Expr) -> set[str]:
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
-    """Return whether an output keeps one row per group; a generator could return none."""
+    """Return whether an output keeps one row per group; a generator may return no row."""
     from sqlglot import exp
 
     if isinstance(expression, exp.Cast):

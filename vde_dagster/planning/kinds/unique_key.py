@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_UNIQUE_KEY: one row per key."""
+"""Rules of INCREMENTAL_BY_UNIQUE_KEY: one row per key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """One row per key, the newest that was merged; or all rows of a key, by a strategy of dbt."""
+    """Rules of a merge: one row per key, the newest; or, by a dbt strategy, all rows of a key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Add the key, the rule for several rows of one key, and the merge clauses to the hash."""
@@ -35,10 +35,10 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns that determine the key: they are unique, because the key is.
+        """Return the columns that determine the key; they are unique, because the key is.
 
-        Empty for a strategy of dbt, for a filter that lets an existing key be inserted again, and
-        for a clause that sets a column of the key.
+        Empty for a dbt strategy, for a filter that allows a second row of a key, and for a clause
+        that sets a column of the key.
         """
         kind = IncrementalByUniqueKey.from_model(model)
         if kind.strategy:
@@ -56,7 +56,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
 
 
 def is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
-    """Return whether the query itself returns each key at most once."""
+    """Return whether the query returns each key at most once."""
     key = {name.lower() for name in key}
     return any({name.lower() for name in known} <= key for known in version.unique_keys)
 
@@ -100,9 +100,10 @@ def check_steady(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Refuse functions with several values per row in an expression of a kind.
+    """Refuse functions with several values per row in an expression (`text`) of a kind.
 
-    `functions` are the functions that the expression calls, in lower case.
+    Args:
+        functions: The functions that the expression calls, in lower case.
 
     Raises:
         ProjectError: The expression calls such a function; the error has its place.

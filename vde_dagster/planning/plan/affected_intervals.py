@@ -1,9 +1,8 @@
 """Intervals that a restatement affects, in dependent tables and in other environments.
 
-Tables are shared by content. A table that production restates may have other readers: tables of
-development environments, versions kept for a rollback, and plans that are not applied yet. Rows
-computed from the table's old rows are outdated there, too; so are the old rows themselves on its
-branches, where changes in place are previewed.
+Tables are shared by content. A table that production restates may have other readers: development
+environments, versions kept for a rollback, and plans that are not applied yet. Tables computed
+from its old rows become outdated, and so do its branches, where changes in place are previewed.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from vde_dagster.planning.tables.table import PhysicalTable
 class Scope:
     """Models of one version of an environment, or of a plan's target, which read each other.
 
-    Args:
-        environment: The environment, if the scope is its current version.
+    `environment` is set if the scope is the environment's current version.
     """
 
     entries: Mapping[ModelName, Entry]
@@ -41,9 +39,9 @@ class Changed:
     """Ranges whose rows a restatement changes (UTC).
 
     Args:
-        tables: By the id of a table that the restatement computes again.
+        tables: By id of each table that the restatement computes again.
         external: By external model selected for the restatement.
-        names: By model, for tables whose inputs are no longer known.
+        names: By model, for tables whose inputs are unknown.
         previews: Ids of the previews of these tables, whose branches have the old rows.
     """
 
@@ -59,7 +57,7 @@ class Changed:
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return the change, including the branches of the tables that it computes again."""
+        """Return the change with the previews, among the given tables, of restated tables."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
@@ -81,14 +79,15 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Filled ranges that a restatement may outdate.
+    """Filled ranges that a restatement may make outdated.
 
     Args:
         scopes: All current, restorable and applicable versions, each with at least the models that
             a change reaches.
         snapshots: Snapshots of scopes and tables, by id.
-        tables: Every live table, by id.
-        covered: Tables whose inputs are in a scope.
+        tables: All existing tables, by id.
+        covered: Ids of the tables whose inputs are in a scope.
+        production: Ids of production's tables.
     """
 
     scopes: tuple[Scope, ...]
@@ -112,7 +111,7 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
 def reached(
     entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
 ) -> set[ModelName]:
-    """Name the models that a change can reach, over the entries of any number of versions."""
+    """Return the models that a change can reach, over the entries of several versions."""
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:
@@ -141,7 +140,7 @@ class _Found:
         self.whole: set[str] = set()
 
     def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
-        """Follow a change through a scope; return where its models show other rows."""
+        """Apply a change to a scope's models; return the changed ranges of each model's rows."""
         snapshots = {
             name: self.made.snapshots[entry.snapshot_id]
             for name, entry in scope.entries.items()
@@ -163,9 +162,9 @@ class _Found:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Follow a change into tables without an environment, by the names that they read.
+        """Apply changes to tables that no version contains, by the models that they read.
 
-        The version that they read is unknown, so all versions count.
+        It is unknown which version of a model they read, so changes of all versions count.
         """
         waiting = [
             table
@@ -186,7 +185,7 @@ class _Found:
     def _put(
         self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
     ) -> IntervalSet:
-        """Record affected parts of a table; return where its readers see other rows."""
+        """Record affected ranges of a table; return the ranges where its readers see changes."""
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:
             return IntervalSet()
@@ -207,7 +206,7 @@ class _Found:
         return own.changed | old.changed
 
     def _inherited(self, table: PhysicalTable) -> IntervalSet:
-        """Return the ranges that a preview inherits and that are computed again."""
+        """Return the restated ranges that a preview inherits from its table."""
         if table.preview is None:
             return IntervalSet()
         changed = self.changed.tables.get(table.preview.of, IntervalSet())
@@ -246,8 +245,8 @@ class AffectedIntervals(NamedTuple):
     """The ranges of a table to fill again after rows of its inputs changed.
 
     Args:
-        changed: Ranges (UTC) with other rows for the table's own readers.
-        widened: Why these are more than the whole intervals around the change, if they are.
+        changed: Ranges (UTC) where the table's readers see changed rows.
+        widened: Why the intervals are more than the whole intervals around the change, if so.
     """
 
     intervals: IntervalSet
@@ -263,14 +262,14 @@ def affected_intervals(
 ) -> AffectedIntervals:
     """Return the filled ranges of a table that a change of its inputs affects.
 
-    A table that is written as a whole is computed again into its last slot, and passes the changed
-    ranges on to its readers, whose other ranges stay as correct as after any run. A table whose
-    rows build on its earlier rows is affected up to its end; a table that keeps no rows by interval
-    can only be computed again from its beginning.
+    A table that is written as a whole is computed again for its last slot; its readers see changes
+    only in the changed ranges, as after any run. A table whose rows build on its earlier rows is
+    affected from the change to its end. A table that does not keep rows by interval can only be
+    computed again from its beginning.
 
     Args:
         filled: The table's filled ranges (UTC).
-        changed: Ranges with changes to its parents' or its own rows (UTC).
+        changed: Ranges with changes in its parents' or its own rows (UTC).
     """
     kind = snapshot.model.kind
     if not changed or not filled or meaning_of(kind).filled_once:

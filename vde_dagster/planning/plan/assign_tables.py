@@ -1,4 +1,4 @@
-"""Physical tables of a plan's models: existing tables that serve the models, or new tables."""
+"""Assignment of physical tables to a plan's models: existing tables if they fit, or new ones."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def assign_tables(
 
     A table that no definition can fill any more is used only if it has no missing intervals. Tables
     computed from a preview are used only in environments that show the preview. No environment
-    shows a table and its preview, or two previews of one table: a publication moves each Iceberg
-    table's pointer once.
+    shows a table and its preview, or two previews of one table, because a publication changes the
+    metadata pointer of each Iceberg table once.
 
     Raises:
         UsageError: A table that is changed in place no longer exists, or two models would have
@@ -69,10 +69,7 @@ def assign_tables(
 def _require_one_of_each(
     assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
 ) -> None:
-    """Check that no two tables of a plan are branches of one Iceberg table.
-
-    Pairs that the environment already shows stay allowed.
-    """
+    """Check that a plan shows no two branches of one Iceberg table; keep pairs shown already."""
     shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
     known: dict[TableRef, tuple[ModelName, str]] = {}
     for name, table in assigned.items():
@@ -173,9 +170,7 @@ class _Assignment:
         return new_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return the table of several definitions that an environment shows for exactly this
-        snapshot.
-        """
+        """Return the changed-in-place table that an environment shows for exactly this snapshot."""
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:
@@ -188,10 +183,10 @@ class _Assignment:
 
 
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table holds every row and column value of a snapshot.
+    """Return whether a table has every row and column value of a snapshot.
 
-    Such a table has the snapshot's fill version, and all of the snapshot's column versions. A
-    table of several definitions serves only snapshots that extend it.
+    The table then has the snapshot's fill version and all of its column versions. A table with rows
+    of several definitions serves only snapshots that extend it.
     """
     forward = snapshot.forward
     if table.mixed and (forward is None or forward.table_id != table.id):
@@ -234,7 +229,7 @@ def preview_version(snapshot: Snapshot) -> str | None:
 
 
 class TablesByContent:
-    """An index of the tables that serve a snapshot, by fill version and by column versions.
+    """An index of tables by fill version and column version, to find those that serve a snapshot.
 
     Models that differ only in their columns share a fill version, possibly thousands of them.
     """
@@ -281,10 +276,9 @@ def choose_table(
     tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
-    """Pick the table that serves a snapshot with the least work left.
+    """Return the table that serves a snapshot with the least work left, or None.
 
-    This table has the most filled time; among equals the fewest surplus columns, then the first id.
-
+    It has the most filled time; among equal tables the fewest surplus columns, then the first id.
     `usable` returns whether the missing intervals of a table can be filled.
     """
 
@@ -302,12 +296,12 @@ def choose_filler(
     definition: Snapshot | None,
     target: Mapping[ModelName, Snapshot],
 ) -> Snapshot | None:
-    """Pick a definition that can compute every column of a table; None when none can.
+    """Return a definition that can compute every column of a table, or None.
 
     Args:
         snapshot: The snapshot that the table serves; preferred if it computes all columns.
-        definition: The snapshot that created the table. It still fills surplus columns while it has
-            the same meaning over the target's parents as before.
+        definition: The snapshot that created the table. It still fills surplus columns if it has
+            the same meaning with the target's parents.
     """
     if covers(table, snapshot):
         return snapshot
@@ -328,8 +322,7 @@ def extended(
 ) -> PhysicalTable:
     """Return a production table with the columns and fields that a definition adds to it.
 
-    Args:
-        there: Spark SQL types of the columns in the catalog, if they were read.
+    `there` has the Spark SQL types of the columns in the catalog, if they were read.
     """
     table = _with_fields(table, snapshot, there)
     offered = table.column_named_by_version()
@@ -371,9 +364,9 @@ def _with_new_fields(
     """Return a physical column with the fields that a definition adds to its structs.
 
     Args:
-        type_: The definition's type of the column.
-        there: The column's Spark SQL type in the catalog; None for the recorded type. Fields that
-            a process left there before it updated the state are never shown.
+        type_: The column's type in the definition.
+        there: The column's Spark SQL type in the catalog; None for the recorded type. Fields in the
+            catalog that the state does not record, left by a crash, are never shown.
     """
     assert column.type is not None
     has, added = there or column.type, column.fields
@@ -388,10 +381,9 @@ def _with_new_fields(
 
 
 def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
-    """Return a table in its state once another definition fills it.
+    """Return a table in its state after another definition starts to fill it.
 
-    Args:
-        widened: New Spark SQL types by output column.
+    `widened` has the new Spark SQL types by output column.
     """
     types = {
         physical: widened[output]
@@ -405,7 +397,7 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
 def new_preview(
     table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
 ) -> PhysicalTable:
-    """Design a branch of a production table that shows a change in place."""
+    """Define a branch of a production table that previews a change in place."""
     whole = extended(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)
@@ -424,7 +416,7 @@ def new_preview(
 
 
 def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
-    """Design a table of exactly a snapshot's columns; its name and location have the unique id."""
+    """Define a table of exactly a snapshot's columns, with the unique id in name and location."""
     name = snapshot.name
     # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
     label = name.name[:120]

@@ -29,12 +29,12 @@ def needs_audits(
 ) -> bool:
     """Return whether a model's audits must check its existing rows.
 
-    A view's rows must be audited again whenever its parents change.
+    Rows of a view must be audited again after every change of its parents.
 
     Args:
         old: The model's snapshot in the environment.
-        table: The model's table; None for a view.
-        moving: Models earlier in the order that are computed or changed.
+        table: None for a view.
+        moving: Models, among the preceding ones, that are computed or changed.
     """
     audits = snapshot.model.audits
     if not audits or not snapshot.model.kind.is_audited:
@@ -50,8 +50,8 @@ def _passed(
 ) -> set[Audit]:
     """Return the audits that all rows of a table have passed.
 
-    A published table has passed the audits of the published model; any other table has passed the
-    audits of the model that created it.
+    These are the published model's audits if its table is published, otherwise the audits of the
+    model that created the table.
     """
     entry = state.base.entries.get(snapshot.name) if state.base is not None else None
     if old is not None and entry is not None and entry.table_id == table.id:
@@ -65,11 +65,11 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows that depend on changes of other tables.
+    """Add audits of unchanged rows, where another table that they depend on changes.
 
     External tables are audited before their readers are computed. Unchanged rows are audited again
-    if another table that the audits read changes. Tables that no environment shows are audited
-    again too, if they have late audits: these run after the fills that they check.
+    if another table that the audits read changes. Tables that no environment shows are also audited
+    again if some of their audits run after the fills of other tables.
     """
     models = tuple(planned)
     outside = _outside(models, snapshots)
@@ -96,10 +96,8 @@ def with_audits_of_fills(
 ) -> tuple[PlannedModel, ...]:
     """Choose the audits again for a plan that computes only some of its models.
 
-    Fills run the audits of computed models; this adds audits of views and external tables.
-
-    Args:
-        beside: Whether the plan's existing audits are kept.
+    Fills run the audits of computed models; this adds audits of views and external tables. The
+    existing audits are kept only if the plan keeps its other work.
     """
     models = tuple(models)
     found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
@@ -145,14 +143,14 @@ def audited_range(
 ) -> IntervalSet:
     """Return the range of a standalone audit (UTC); empty if the audit is not due.
 
-    A plan runs the audit over the whole range when the audit is new or changed, or its parents
+    A plan runs the audit over its whole range if the audit is new or changed, or its parents
     change. A run runs it once per tick of its cron, for the time since the last tick.
 
     Args:
         old: The audit's snapshot in the environment.
         moving: Models that are computed or changed.
         start: The audit's start, if any.
-        last: The end of the range that the environment's runs have audited, if any.
+        last: End of the range that runs of the environment have audited, if any.
     """
     now = request.window.now
     slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)

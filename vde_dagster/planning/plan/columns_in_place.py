@@ -36,8 +36,8 @@ class ColumnsInPlace:
         base: The snapshot that fills the table now.
         types: Spark SQL types of the table's columns, by name.
         fields: The shown fields of nested columns, by output column.
-        widened: The wider types of columns that were widened in place, by output column.
-        unnamed: Columns that get fields although production's view reads them as a whole.
+        widened: The new types of columns that were widened in place, by output column.
+        unnamed: Columns that get fields although production's view reads the whole columns.
     """
 
     plain: Snapshot
@@ -184,7 +184,7 @@ class ColumnsInPlace:
         return next((one for one in self.table.columns if one.is_version(old.version)), None)
 
     def _new_version(self, column: OutputColumn) -> str:
-        """Hash a column that existing rows lack; an earlier definition's column keeps its hash."""
+        """Hash a column that existing rows lack; earlier definitions' columns keep their hash."""
         name, known = column.name.lower(), self.table.columns
         if any(one.name.lower() == name and one.is_version(column.version) for one in known):
             return column.version
@@ -196,9 +196,7 @@ def columns_in_place(
 ) -> ColumnsInPlace:
     """Return the columns of a definition that reuses a table, and how they change.
 
-    Args:
-        plain: The snapshot computed from the definition alone.
-        types: Spark SQL types of the table's columns, by name.
+    See `ColumnsInPlace` for the arguments.
     """
     return ColumnsInPlace(plain, base, table, types).compare()
 
@@ -208,7 +206,7 @@ def _change_of_fields(
 ) -> str:
     """Return how the fields of a column's structs change: `reordered`, `retyped`, or "".
 
-    The fields come from the declared type, or else from the queries.
+    The fields come from the declared type, or else from the structs in the queries.
     """
     from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
@@ -228,5 +226,5 @@ def _change_of_fields(
 
 
 def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether a query makes structs of the same fields as other structs, in any order."""
+    """Return whether a query makes structs with the fields of all other structs, in any order."""
     return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))

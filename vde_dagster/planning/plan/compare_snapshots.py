@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return a model's change and its category; None for the side that lacks the model."""
+    """Return a model's change and its category; None is the side without the model."""
     if new is None:
         return Change.REMOVED, None
     if old is None:
@@ -53,7 +53,7 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Return whether a view becomes a fully rebuilt table, which has the same rows for readers."""
+    """Return whether a view becomes a table that is always rebuilt: its rows stay the same."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
@@ -70,7 +70,7 @@ def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
 _MANY = 3
 """Minimum number of changed columns that are listed in one sentence."""
 _MOST_CAUSES = 2
-"""Edits of other models that are named as causes."""
+"""Maximum number of other models' changes that are named as causes."""
 
 Pair = tuple[Snapshot, Snapshot]
 

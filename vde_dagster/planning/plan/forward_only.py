@@ -1,7 +1,7 @@
 """Forward-only changes: a snapshot reuses the table that production shows.
 
-The snapshot inherits production's fill version and, by name, the columns' versions, so that the
-table serves the snapshot, and its children do not change. New columns get new versions.
+The snapshot inherits production's fill version and, by name, the versions of columns. The table
+therefore serves the snapshot, and its children do not change. New columns get new versions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 TableTypes = Callable[[PhysicalTable], Mapping[str, str]]
-"""Reads the Spark SQL types of a table's columns, by name, from Iceberg."""
+"""Reads the Spark SQL types of a table's columns, by column name, from Iceberg."""
 
 
 def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
@@ -53,7 +53,7 @@ def is_concerned(
 
 
 def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Check that the models named in options that allow destructive or additive changes exist.
+    """Check that models exist for the options that allow destructive or additive changes.
 
     Raises:
         UsageError: A pattern matches no model.
@@ -72,7 +72,7 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
 
 
 def require_used(options: PlanOptions, plan: Plan) -> None:
-    """Check that the plan has a change in place for `--effective-from`.
+    """Check that a plan with `--effective-from` has a change in place.
 
     Raises:
         UsageError: The plan has no change in place, or the instant lies in the future.
@@ -110,13 +110,13 @@ class FindingCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A refusal of a change in place, or a warning about it; `reports/forward_only.py` words it.
+    """A refusal of a change in place, or a warning; `reports/forward_only.py` has its text.
 
     Args:
-        refuses: Whether nothing can be planned until the model's author decides.
+        refuses: Whether the plan fails.
         names: Other models of a shared table, environments that preview the change, or columns.
         others: Environments that recompute the model instead.
-        changes: Column changes that the finding is about.
+        changes: The column changes concerned.
     """
 
     code: FindingCode
@@ -133,7 +133,7 @@ class ForwardOnly:
 
     Args:
         changes: Column changes of the models that extend a table.
-        previewed: Environments whose previews decided that a model reuses production's table.
+        previewed: Environments that already preview the reuse of production's table, by model.
         findings: Refused changes, and warnings.
     """
 
@@ -145,7 +145,7 @@ class ForwardOnly:
     findings: list[Finding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a model's snapshot as an in-place change of the production table, or unchanged."""
+        """Return a snapshot as a change in place of production's table, or the snapshot itself."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
@@ -183,7 +183,7 @@ class ForwardOnly:
     def _note_recomputation(
         self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
     ) -> None:
-        """Refuse to recompute a model that has a physical version; warn if it is forward-only."""
+        """Refuse to recompute a model with a physical version; warn for a forward-only model."""
         model = plain.model
         refuses = model.physical_version is not None
         if refuses or model.kind.forward_only:
@@ -192,7 +192,7 @@ class ForwardOnly:
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
         """Return the definition and the table that a model reuses in place.
 
-        The table is production's, or an earlier one with the model's physical version.
+        The table is production's, or an earlier table with the model's physical version.
         """
         base, table = self._production(plain.name)
         pin = plain.model.physical_version
@@ -214,7 +214,7 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether an environment previews the definition, so it stays forward-only.
+        """Return whether an environment previews the definition, so that it stays forward-only.
 
         If another environment has recomputed the model, the user must choose.
         """
@@ -276,7 +276,6 @@ class ForwardOnly:
         )
 
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
-        """Check a change against the model's policies for column changes."""
         kind = plain.model.kind
         destructive, additive = FindingCode.DESTRUCTIVE, FindingCode.ADDITIVE
         found = (
@@ -293,7 +292,7 @@ class ForwardOnly:
 
 
 def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
-    """Return whether rows of both definitions can lie in one table."""
+    """Return whether one table can contain rows of both definitions."""
     new, old = plain.model.kind, base.model.kind
     # A kind may get a column after its others, as a snapshot does that records deletions.
     added, had = (_lower(column.name for column in kind.added_columns) for kind in (new, old))
@@ -308,7 +307,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
-    """Return a retyped column that a fill needs to find its existing rows."""
+    """Return a retyped column that fills need to find existing rows."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
@@ -316,7 +315,7 @@ def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange |
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Return whether a forward-only definition, taken alone, means the same as a plain one."""
+    """Return whether a forward-only definition means the same as a plain definition."""
     own = forward.fill_version, forward.columns
     return forward.own_id == plain.id or own == plain.standalone_meaning
 

@@ -1,8 +1,7 @@
-"""Intervals of a table: wanted, missing, filled again and audited, as far as signals allow.
+"""The intervals of a table: wanted, missing, filled again and audited, as far as signals allow.
 
-This module decides which intervals a model fills. Units and ticks are in
-`planning/intervals/cadence.py`, the parents' ranges in `parent_coverage`, the effects of a
-restatement on readers in `affected_intervals`.
+Units and ticks are in `planning/intervals/cadence.py`, the parents' ranges in `parent_coverage`,
+the effects of a restatement on readers in `affected_intervals`.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ class Window:
     """The range (UTC) of a plan, which may be open.
 
     Args:
-        now: The instant of the plan.
+        now: The time of the plan.
         end: Exclusive.
         default_start: Start of models that declare none.
         ignore_cron: Whether complete intervals are due before the cron has ticked.
-        min_intervals: Number of each model's latest intervals that count although they lie before
-            `start`.
+        min_intervals: Number of each model's latest intervals that are included even if they are
+            before `start`.
     """
 
     now: datetime
@@ -48,11 +47,7 @@ def wanted_intervals(
     starts: Mapping[ModelName, datetime],
     filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return all ranges that the model's table should have by now.
-
-    Args:
-        filled: The table's filled ranges (UTC).
-    """
+    """Return all ranges (UTC) that a model's table should have by now, given its filled ranges."""
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
@@ -88,7 +83,7 @@ def missing_intervals(
     """Return the wanted intervals that can be computed and are not filled.
 
     Args:
-        available: Where the parents' data is complete, see `ParentCoverage`.
+        available: Ranges where the parents' data is complete, see `ParentCoverage`.
         catches_up: Whether a full table lacks rows that its parents have by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
@@ -119,9 +114,9 @@ def missing_intervals(
 def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
     """Return the wanted ranges that must be filled, so that one fill covers each unit.
 
-    A unit that is filled in part (while it was in progress, or by hours before the cron became
+    A unit that was filled in part (while it was in progress, or by hours before the cron became
     daily) is filled again from its beginning, because a query computes its rows from the whole
-    unit. Where fills append rows, or rows build on earlier rows, filling continues where it ended.
+    unit. If fills append rows, or rows build on earlier rows, filling continues where it ended.
     """
     if not snapshot.is_incremental:
         return wanted if wanted - filled else IntervalSet()
@@ -131,7 +126,7 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
 
 
 def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return those filled ranges that are parts of a unit that will be filled again."""
+    """Return the filled ranges that are parts of a unit which will be filled again."""
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -144,13 +139,13 @@ def fills_parts_again(snapshot: Snapshot) -> bool:
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
-    """Return the slot that a full table filled last."""
+    """Return the slot that a full table's last fill was for."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 
 
 def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
-    """Return the last units of the filled ranges; all of them if no number is given."""
+    """Return the last units of the filled ranges; all units without a count."""
     if count is None or not filled:
         return filled
     end = filled.ranges[-1].end
@@ -166,14 +161,14 @@ def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) 
 
 
 def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, ...]:
-    """Return the ranges to audit; for a table that is replaced as a whole, one range suffices."""
+    """Return the ranges to audit: one range is enough for a table that is replaced as a whole."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the first aligned range within limits if it starts where the filled ranges end."""
+    """Return the first range within limits if it starts where the filled ranges end, else none."""
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
@@ -184,7 +179,7 @@ def next_in_order(
 
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Widen missing ranges, within limits, by the earlier intervals that lookback fills again."""
+    """Extend missing ranges, within limits, by the earlier intervals that lookback fills again."""
     lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing
@@ -198,11 +193,7 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
 def infer_starts(
     snapshots: Mapping[ModelName, Snapshot], window: Window
 ) -> dict[ModelName, datetime]:
-    """Return each model's first instant.
-
-    Args:
-        snapshots: By name, in topological order.
-    """
+    """Return each model's first instant; `snapshots` must be in topological order."""
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
         start = snapshot.model.start_at(window.now)
@@ -219,15 +210,15 @@ def infer_starts(
 
 
 Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
-"""Returns the part of a model's missing intervals that its signals let pass (whole units)."""
+"""Returns the part (whole units) of a model's missing intervals that its signals allow."""
 
 
 @dataclass(slots=True)
 class Readiness:
-    """Evaluates the signals of a plan's models, parents first; without `ready` all ranges pass.
+    """Evaluates the signals of a plan's models, parents first; without `ready` nothing is blocked.
 
-    Ranges that a signal blocks are blocked in children, too: the same ranges of an incremental
-    model, everything of a model that is written as a whole.
+    If a signal blocks ranges, the same ranges of incremental children are blocked, and all ranges
+    of children that are written as a whole.
     """
 
     ready: Ready | None = None

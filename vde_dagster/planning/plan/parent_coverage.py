@@ -1,22 +1,21 @@
-"""Parent coverage: intervals that a plan's models hold, and parent intervals that full tables lack.
+"""Parent coverage: ranges that models have, and ranges of parents that full tables lack.
 
-A full model is computed from the rows that its parents hold at that time. Its slot may cover more:
+A full model is computed from the rows that its parents have at that time. Its slot may cover more:
 an interval of a parent is due, a parent's cron ticks later, a signal blocks a parent, or the plan
 fills only a part of a parent. Such gaps are recorded with the fill, by the model whose rows are
-missing. As soon as a gap shrinks, the table is computed again into its slot.
+missing. As soon as a gap shrinks, the table is computed again for its slot.
 
 A model that keeps its rows by interval waits for its parents instead: an interval computed before
 its parent's interval would be recorded as filled and stay wrong. It waits
-
-- for a full parent, until it was computed for a slot that covers the interval (a parent computed
-  from seeds alone never changes);
+- for a full parent, until the parent was computed for a slot that covers the interval (a parent
+  computed from seeds alone never changes);
 - for a unit that a parent fills in part, until the unit is complete: its rows are computed again
   with every part. Only a model that itself fills parts of such a unit or of a longer one, and
   fills them again, reads the parts.
 
 A model that is filled up to the present at each tick reads its parents as they are: parts of units,
-and full tables of slots that end within a unit that it fills again. If its rows do not name their
-interval, it does not wait.
+and full tables of slots that end within a unit that it fills again. A model whose rows do not name
+their interval does not wait at all.
 """
 
 from __future__ import annotations
@@ -43,30 +42,30 @@ from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 NOTHING: ParentGaps = {}
 
 MOST_RANGES = 30
-"""Maximum number of remembered ranges; earlier ranges beyond it are merged."""
+"""Maximum number of recorded ranges; the earliest ranges are merged to stay within it."""
 
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Coverage and gaps of the models recorded so far, which come parents first.
+    """Coverage and gaps of a plan's models, recorded parents first.
 
     Args:
         starts: First instant of data by model (UTC).
-        now: The instant of the plan (UTC).
+        now: Time of the plan (UTC).
     """
 
     starts: Mapping[ModelName, datetime]
     now: datetime
     _missing: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """Gaps that readers of a model find, by the model that has the gap."""
+    """Gaps that affect readers of a model, by the model that has the gap."""
     _waits: dict[ModelName, ParentGaps] = field(default_factory=dict)
-    """Gaps for which readers that keep rows by interval wait."""
+    """Gaps that readers with rows by interval wait for."""
     _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
-    """Filled parts of units that are not whole yet."""
+    """Filled parts of incomplete units."""
     _old: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
-    """Ranges from the slots of full tables to the present."""
+    """Ranges from the end of full tables' slots to the present."""
     _static: set[ModelName] = field(default_factory=set)
-    """Models whose rows depend on files alone."""
+    """Models computed only from files, such as seeds."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
         """Return the ranges that an incremental model fills without waiting for its parents."""
@@ -87,7 +86,7 @@ class ParentCoverage:
         """Record the coverage of a model.
 
         Args:
-            table: The model's table; None for a view.
+            table: None for a view.
             intervals: The ranges that the plan fills (UTC).
         """
         name, filled_once = snapshot.name, meaning_of(snapshot.model.kind).filled_once
@@ -139,7 +138,7 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return the parents' ranges before an instant that are missing for a reader."""
+        """Return the ranges, before an instant, that a reader of the model's parents lacks."""
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:
@@ -150,7 +149,7 @@ class ParentCoverage:
         return found
 
     def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
-        """Record the filled ranges, present and planned, of an incremental model."""
+        """Record the filled ranges of an incremental model, including planned ones."""
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
         whole = snapshot.cadence.whole(filled | outside, ALWAYS)
@@ -190,10 +189,9 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
-    """Return the parent intervals missing when a plan builds full tables, by table id.
+    """Return the parent intervals that full tables lack when a plan builds them, by table id.
 
-    Args:
-        default_start: Start of models that declare none (UTC), or None.
+    `default_start` is the start of models that declare none (UTC).
     """
     snapshots = in_order(plan.target)
     planned = {model.name: model for model in plan.models}
@@ -220,7 +218,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
     """Return the intervals that a run of the plan's target would compute, by model, parents first.
 
-    They include the plan's own intervals. Of two models with one table, only the first is returned.
+    They include the plan's own intervals. Of models that share a table, only the first is returned.
     """
     snapshots = in_order(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}

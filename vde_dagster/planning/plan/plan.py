@@ -1,4 +1,4 @@
-"""The plan as a value: models with their changes and intervals, views, and statements around it."""
+"""The plan as a value: models with their changes and intervals, views, and statements."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ from vde_dagster.planning.tables.table import PhysicalTable, TableChange, TableR
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 
 AFTER_ALL = ModelName("settings", "after_all")
-"""Key, in place of a model, of waiting statements that belong to no model."""
+"""Replaces the model's name for statements after a publication that belong to no model."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatements:
-    """Spark SQL that runs before and after all other work on an environment.
-
-    Time variables are not replaced yet.
-    """
+    """Spark SQL, with time variables, that runs before and after all other work of a plan."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
@@ -46,12 +43,12 @@ class EnvironmentStatements:
     def at(
         self, now: datetime, start: datetime | None, end: datetime | None
     ) -> EnvironmentStatements:
-        """Return the statements as complete Spark SQL, with values for the time variables.
+        """Return the statements with values for the time variables (all UTC).
 
         Args:
-            now: The instant of the plan (UTC).
-            start: The plan's start option (UTC); by default, the start of yesterday.
-            end: The plan's end option (UTC); by default, the day's beginning.
+            now: The time of the plan.
+            start: The plan's start; by default, yesterday at 00:00.
+            end: The plan's end; by default, today at 00:00.
         """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         values = time_variable_values(start or day - timedelta(days=1), end or day, now)
@@ -62,7 +59,7 @@ NO_STATEMENTS = EnvironmentStatements()
 
 
 class Change(str, Enum):
-    """The difference of a model between the project and the environment."""
+    """How a model differs between the project and the environment."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -94,8 +91,7 @@ class PlanKind(str, Enum):
 class Batches:
     """Jobs of a model's long backfill, divided by the parents' sizes at planning time.
 
-    Args:
-        bytes: Bytes of its parents' files that each job reads, on average.
+    `bytes` is the average size of the parents' files that each job reads.
     """
 
     count: int
@@ -107,20 +103,20 @@ class PlannedModel:
     """One model in a plan: its change, and the work on its table.
 
     Args:
-        category: The change's effect on its data; None when unchanged, added or removed.
+        category: The change's effect on its data; None if unchanged, added or removed.
         reasons: With the path of the change (`orders.amount changed → total`).
-        snapshot_id: The target snapshot; None when removed.
-        previous_snapshot_id: The environment's snapshot; None when added.
+        snapshot_id: The target snapshot; None if removed.
+        previous_snapshot_id: The environment's snapshot; None if added.
         table: The physical table that will serve it; None for views and external tables.
         intervals: The missing ranges to compute (UTC); for a standalone audit, its range.
-        audits: Whether audits check existing rows that stay.
+        audits: Whether audits check existing rows.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
-        catches_up: Whether a full table is computed again into its slot, because its parents hold
+        catches_up: Whether a full table is computed again for its slot, because its parents have
             more rows now or the run ignores crons.
         records_only: Whether the intervals are recorded as filled without computing anything.
         skippable: Whether the fill is skipped if its inputs are unchanged when it starts.
-        skips: The work known at planning time to be skipped.
+        skips: Set if it is already known at planning time that the work is skipped.
         always: Why a run computes it even if its inputs are unchanged.
         in_place: A change of a table that production shows.
         backlog: For a model filled by changes, the input changes that its next fill reads.
@@ -162,12 +158,12 @@ class PlannedModel:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether a change keeps all rows: a change of metadata, or one that reuses a table."""
+        """Whether a change keeps all rows: only metadata changes, or a table is reused."""
         return self.category in (Category.METADATA, Category.REUSE)
 
     @property
     def deploys(self) -> bool:
-        """Whether the plan changes a table in place that readers see."""
+        """Whether the plan changes, in place, a table that readers see."""
         return self.in_place is not None and self.in_place.deploys
 
 
@@ -183,7 +179,7 @@ class PlannedViews:
         return bool(self.created or self.replaced or self.dropped)
 
     def to_json(self) -> dict[str, list[str]]:
-        """Return names by `created`, `replaced` and `dropped`."""
+        """Return the views' names by `created`, `replaced` and `dropped`."""
         return {one.name: list(map(str, getattr(self, one.name))) for one in fields(self)}
 
 
@@ -214,7 +210,7 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The proposal of a plan that waits for approval; fields that were not recorded are empty.
+    """The origin of a plan that waits for approval; fields that were not recorded are empty.
 
     Args:
         files: Hash of the project files that the plan was made from.
@@ -243,10 +239,10 @@ class Objection:
     """A gate's objection to a plan.
 
     Args:
-        message: The objection to this plan, in a sentence.
+        message: The objection, in a sentence.
         level: `refuse`: the plan cannot be applied; `ask`: it must be applied by its id, after
             someone has read it; `warn`: it may be applied freely.
-        approvers: The possible approvers of the plan; if empty, anyone.
+        approvers: The possible approvers; if empty, anyone.
         models: The models that the objection concerns.
     """
 
@@ -280,24 +276,24 @@ class Plan:
     """Everything to compute and publish to bring an environment to a project's state.
 
     Args:
-        id: Also names branches and Dagster's partition.
+        id: Also the name of the plan's branches and of its partition in Dagster.
         base_version: The environment's version at planning time, 0 for none; the plan cannot be
             applied once the environment has changed.
         models: In topological order; removed ones last.
         entries: The environment's complete target.
         snapshots: Every snapshot that `entries` names, by id.
         start: Start of the requested range (UTC), or None.
-        end: The exclusive end of that time.
-        expires_at: When the environment expires once this is published, or None.
-        warnings: Likely mistakes in the project, with their places and what to do.
+        end: Exclusive end of the requested range (UTC), or None.
+        expires_at: When the environment expires (UTC), or None.
+        warnings: Likely mistakes in the project, with their places and how to correct them.
         restates: Ranges whose rows change for readers (UTC), by model.
         outdates: Tables elsewhere that become outdated, as known at planning time.
         other_statements: Whether the plan changes the environment's statements.
         proposal: Set for plans that need an approval.
         branch: The branch that the environment's name was derived from, or empty.
-        objections: Objections of gates at planning time; None where no gates were evaluated.
+        objections: Objections of gates at planning time; None if no gates were evaluated.
         kept: Data that plug-ins store about other project files, by plug-in name.
-        other_kept: Plug-in names whose stored data the plan changes.
+        other_kept: Names of plug-ins whose stored data the plan changes.
     """
 
     # Types of its parts, for annotations: `Plan.Model`.
@@ -329,7 +325,7 @@ class Plan:
 
     @property
     def as_written(self) -> Plan:
-        """The plan in its original form, which signatures refer to; see `ProvenPlan`."""
+        """The plan in its original form, which was signed; see `ProvenPlan`."""
         return self
 
     @property
@@ -348,7 +344,7 @@ class Plan:
         return {model.table.id: model.table for model in self.models if model.table}
 
     def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
-        """Return the resolution of names in the target, over its own tables by default."""
+        """Return a resolver of names in the target, over the plan's tables by default."""
         tables = self.tables if tables is None else tables
         return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 
@@ -374,7 +370,7 @@ class Plan:
 
     @property
     def moves(self) -> dict[str, tuple[ModelName, ...]]:
-        """The models whose changes may change a metric's values, by metric, sorted by name."""
+        """The models whose changes may affect a metric's values, by metric, sorted by name."""
         names = sorted({name for model in self.models for name in model.moves})
         return {one: tuple(m.name for m in self.models if one in m.moves) for one in names}
 

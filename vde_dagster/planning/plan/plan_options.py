@@ -101,7 +101,7 @@ class PlanOptions:
 
         Args:
             typed: Values by the names of `Asked`; empty values are ignored.
-            spelled: Returns the spelling of an option where it was typed.
+            spelled: Returns how users write an option, for messages.
 
         Raises:
             UsageError: A text is not a time, the execution time lies in the future, or two options
@@ -137,12 +137,12 @@ NOTHING_SAID = PlanOptions()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A field of `PlanOptions` as users type it.
+    """An option of a plan as users type it.
 
     Args:
-        name: The field's name in the launchpad.
+        name: Its name in the launchpad.
         type: `str` for a time, `list` for patterns, `int` or `bool`.
-        flags: The field's spellings in the terminal.
+        flags: Its spellings in the terminal.
         of_run: Whether only runs have it.
     """
 

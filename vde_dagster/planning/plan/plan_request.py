@@ -27,9 +27,9 @@ class PlanRequest:
 
     Args:
         backfill: The models that are filled, or None for all.
-        ready: Evaluates the signals of models, or None to let all ranges pass.
+        ready: Evaluates the signals of models; None blocks nothing.
         changes: Column changes of models that reuse a production table.
-        previewed: Environments whose previews decided that a model reuses production's table.
+        previewed: Environments that already preview the reuse of production's table, by model.
         time_to_live: How long an environment other than production is kept.
         exposures: Exposures, such as dashboards, to check for broken columns.
     """
@@ -50,13 +50,10 @@ class PlanRequest:
 
 
 def plan_window(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:
-    """Return the time range of a plan.
-
-    Args:
-        default_start: Start of models that declare none (UTC), or None.
+    """Return the time range of a plan (UTC).
 
     Raises:
-        UsageError: The range is empty or lies in the future; today may be its last day.
+        UsageError: The range is empty, or lies in the future; its last day may be today.
     """
     start = utc(options.start) if options.start else None
     end = utc(options.end) if options.end else None

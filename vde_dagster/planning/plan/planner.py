@@ -53,7 +53,7 @@ def make_plan(
 
     Args:
         snapshots: The target, in topological order.
-        unique_id: Makes ids that were never used, for new tables.
+        unique_id: Returns a new unique id for each new table.
 
     Raises:
         UsageError: A view of the environment would have the name of another object.
@@ -98,17 +98,13 @@ def compare_models(
     tables: Mapping[ModelName, PhysicalTable],
     state: WarehouseState,
 ) -> dict[ModelName, PlannedModel]:
-    """Compare a target with an environment as `make_plan` does, but plan no work.
-
-    Args:
-        tables: The tables that serve the target.
-    """
+    """Compare a target, served by `tables`, with an environment; plan no work."""
     planner = _Planner(request, snapshots, tables, {}, state)
     return {model.name: model for model in (*planner.compared(), *planner.removed())}
 
 
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace planned tables, by id, by existing tables."""
+    """Replace tables of a plan by other tables with the same ids."""
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
         for model in plan.models
@@ -128,10 +124,10 @@ class _Work:
 
     Args:
         intervals: The ranges to fill (UTC).
-        again: Whether a change in place fills ranges again that the earlier definition filled.
-        catches_up: Whether a full table is computed again into its slot.
+        again: Whether a change in place fills ranges that the earlier definition has filled.
+        catches_up: Whether a full table is computed again for its slot.
         early: Whether the table catches up because the run ignores crons.
-        parts: Parts of longer units in its table, which do not count as filled.
+        parts: Filled parts of longer units, which do not count as filled.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
@@ -143,7 +139,7 @@ class _Work:
 
 
 class _Planner:
-    """Plans the models of a target, parents first; it records the data that children will find."""
+    """Plans the models of a target, parents first, and records the coverage for their children."""
 
     def __init__(
         self,
@@ -169,7 +165,6 @@ class _Planner:
         self.coverage = ParentCoverage(starts, request.window.now)
 
     def planned(self) -> Iterator[PlannedModel]:
-        """Yield the change and the work of each model of the target."""
         request, state = self.request, self.state
         building, moving = set[ModelName](), set[ModelName]()
         for name, snapshot in self.snapshots.items():
@@ -241,7 +236,7 @@ class _Planner:
             )
 
     def removed(self) -> Iterator[PlannedModel]:
-        """Yield the models that the target no longer has, as removed."""
+        """Yield the models that the target no longer has."""
         for name, snapshot in self.old.items():
             if name not in self.snapshots:
                 breaks, why = self._breaks(name, None), (Reason(ReasonCode.REMOVED),)
@@ -256,7 +251,7 @@ class _Planner:
     def _verdict(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[Change, Category | None, tuple[Reason, ...]]:
-        """Return a change with its category and reasons, by definitions, state and work."""
+        """Return a model's change, its category and reasons, from definitions, state and work."""
         before = self.old.get(snapshot.name)
         change, category = classify(snapshot, before)
         reasons = self.reasons.explain(snapshot, before)
@@ -284,7 +279,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model, or the reason why no run may skip it."""
+        """Return whether a run may skip a model, and if not, the reason why no run may skip it."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
@@ -293,7 +288,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model without restatement gets a new table, without the old rows."""
+        """Return whether a model without restatement gets a new table that lacks the old rows."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -322,7 +317,6 @@ class _Planner:
         return tuple(map(with_declared_readers, found))
 
     def _moves(self, name: ModelName) -> tuple[str, ...]:
-        """Return the metrics whose values a changed model may change."""
         columns = differing_columns(*self.changed[name])
         metrics = (one for one in self.request.exposures if one.what == "metric")
         return tuple(
@@ -332,7 +326,7 @@ class _Planner:
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
         """Return whether the layout of the environment's own table differs from the model's.
 
-        The table has the layout of the published model, or else of the snapshot that created it.
+        The table has the layout of the published model, or of the snapshot that created it.
         """
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
@@ -385,7 +379,7 @@ class _Planner:
         return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
 
     def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether a run that ignores crons fills a full table's current slot again."""
+        """Return whether a run that ignores crons computes a full table's current slot again."""
         asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
         if not asked or snapshot.is_incremental:
             return False
@@ -409,7 +403,7 @@ class _Planner:
         return table.id not in self.shown_tables
 
     def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
-        """Return the range to fill; for a preview it is the latest interval by default."""
+        """Return the range to fill; for a preview, by default, only the latest interval."""
         window = self.request.window
         asked = window.start is not None or window.end is not None
         if table.preview is None or asked or self.request.kind is PlanKind.RUN:
@@ -418,7 +412,7 @@ class _Planner:
         return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
 
     def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
-        """Return the change in place of a production table, if it changes."""
+        """Return the change in place of a production table, or None."""
         request, target = self.request, self.state.target
         if snapshot.forward is None:
             return None

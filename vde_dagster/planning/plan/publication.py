@@ -1,4 +1,4 @@
-"""Views that a publication changes, and models and ranges that it would remove."""
+"""Views that a publication changes, and checks of models and ranges that it would remove."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _shows(resolver: Resolver, name: ModelName) -> bool:
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
-    """Return the models whose views are certainly equal, without rendering them.
+    """Return the models whose views are certainly equal, without rendering the views.
 
     Their entries are equal; for inlined queries, the entries of all parents are equal, too.
     """
@@ -90,15 +90,15 @@ def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]
 
 
 _FEW = 2
-"""Number of models that a plan may always remove, also from a small project."""
+"""Number of models that a plan may always remove, even from a small project."""
 
 
 def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
     """Check that a plan does not remove most models, as a plan of a wrong folder would.
 
     Args:
-        share: The share of the environment's models that may be removed without confirmation, from
-            0 to 1.
+        share: The share of the environment's models, from 0 to 1, that may be removed without
+            confirmation.
 
     Raises:
         UsageError: All models, or a larger share, would be removed; the message names them.
@@ -145,9 +145,9 @@ def require_no_gaps(
 def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield the ranges that are filled now but would not be after the plan, by model.
+    """Yield, by model, filled ranges that would not be filled after the plan.
 
-    Ranges that a lookback fills again are not gaps: they are filled.
+    Ranges that a lookback fills again are not gaps.
     """
     for model in plan.models:
         entry = current.entries.get(model.name) if current else None

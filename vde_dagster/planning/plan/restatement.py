@@ -1,4 +1,4 @@
-"""Restatement of filled intervals and their descendants, by request or by a model's cron."""
+"""Restatement of filled intervals and their descendants, on request or by a model's cron."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vde_dagster.project.selection import select
 
 
 class RefusalCode(str, Enum):
-    """Reason not to compute a table again."""
+    """Reason why a table cannot be computed again."""
 
     PRODUCTION_TABLE = "production_table"
     FROM_FILE = "from_file"
@@ -41,11 +41,7 @@ class RefusalCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A model that a restatement selects or affects but does not compute again.
-
-    Args:
-        kind: Name of the model's kind.
-    """
+    """A model that a restatement selects or affects but does not compute again."""
 
     name: ModelName
     code: RefusalCode
@@ -56,9 +52,7 @@ class Refusal:
 class Extended:
     """A model that is computed again for more than the intervals around the change.
 
-    Args:
-        first: Start of the first interval (UTC).
-        kind: Name of the model's kind.
+    `first` is the start of the first interval (UTC).
     """
 
     name: ModelName
@@ -72,8 +66,8 @@ class Restatement:
     """A plan that computes filled intervals again; `reports/restatement.py` adds its warnings.
 
     Args:
-        refused: The models that it leaves as they are.
-        chosen: The models that the author of the plan chose by name or pattern.
+        refused: The models that are not computed again.
+        chosen: The models that the user selected.
     """
 
     plan: Plan
@@ -90,7 +84,7 @@ def restate(
     fills_missing: bool = False,
     beside: bool = False,
 ) -> Restatement:
-    """Make a run's plan compute ranges of chosen models and their descendants again.
+    """Make a run's plan compute ranges of chosen models and of their descendants again.
 
     Descendants are computed in whole intervals of their cadence, also through views; no model is
     computed beyond its filled ranges.
@@ -98,8 +92,8 @@ def restate(
     Args:
         plan: A run's plan of what an environment shows.
         wanted: The ranges to compute again (UTC).
-        protected: Tables that the environment may not write.
-        fills_missing: Whether intervals in these ranges that were never filled are filled, too.
+        protected: Ids of tables that the environment may not write.
+        fills_missing: Whether to also fill intervals in these ranges that were never filled.
         beside: Whether the plan also keeps its other work.
     """
     seen = _Seen(plan, protected)
@@ -119,13 +113,12 @@ def restate_published(
 
     Args:
         run: A run's plan of the environment.
-        options: The models and the range; without a range, everything that is filled.
-        protected: Tables that the environment may not write.
+        options: The models and the range; by default, everything that is filled.
+        protected: Ids of tables that the environment may not write.
         changed: Returns which files differ from a branch, for patterns that use git.
 
     Raises:
-        UsageError: A pattern selects nothing, or another option cannot be combined with a
-            restatement.
+        UsageError: A pattern selects nothing, or an option cannot be combined with a restatement.
     """
     for spelt, given in (
         ("--select", options.select),
@@ -154,10 +147,10 @@ def restate_published(
 
 
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
-    """Check that a restatement, which fills nothing else, shows no tables with fewer rows.
+    """Check that a restatement does not replace a table by a table with fewer filled ranges.
 
     A run assigns another table to a model if a parent's table was replaced, for example by a
-    preview, once production no longer shows the table that it shared with the environment.
+    preview, after production stopped showing the table that it shared with the environment.
 
     Raises:
         UsageError: A model would get a table that lacks ranges of its current table.
@@ -187,7 +180,7 @@ class _Seen:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Return the restatement of a model, and remember its effect for readers."""
+        """Return the restatement of a model, and record its effect on readers."""
         idle = model
         if not beside:
             idle = replace(
@@ -251,7 +244,7 @@ class _Seen:
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to the missing intervals of one model in ranges (UTC), in whole units."""
+    """Limit a run's plan to one model's missing intervals in ranges (UTC), in whole units."""
     models = []
     for model in plan.models:
         chosen = IntervalSet()
@@ -282,10 +275,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An instant at which a model is due to be filled again.
-
-    `intervals` are the requested ranges that were not filled since (UTC).
-    """
+    """An automatic restatement: its tick, and the ranges not filled since then (UTC)."""
 
     at: datetime
     intervals: IntervalSet
@@ -301,10 +291,10 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
-    """Restate the last intervals before a model's end while a lookback would still cover them.
+    """Restate a model's last intervals after its end, as long as its lookback would cover them.
 
-    After a model's end no interval falls due whose lookback would include the last intervals, but
-    late rows can still arrive. Models that can only be computed again as a whole are left alone.
+    After the end no interval becomes due whose lookback would include these intervals, but late
+    rows can still arrive. Models that can only be computed again as a whole are left out.
     """
     kind, cadence = snapshot.model.kind, snapshot.cadence
     end, lookback = snapshot.model.end_at(now), kind.lookback
@@ -323,12 +313,12 @@ def due_again(
     asked: Iterable[Wish],
     fills: Iterable[tuple[Interval, datetime]],
 ) -> Tick:
-    """Return the ranges of a model's automatic restatement by its latest ticks.
+    """Return the ranges to restate for a model's latest ticks.
 
-    Ranges filled after a tick, by any plan, are new enough.
+    Ranges filled after a tick, by any plan, are not restated.
 
     Args:
-        asked: The model's requests; at least one.
+        asked: The model's due restatements; at least one.
         fills: All earlier fills and their times (UTC).
     """
     asked, log = tuple(asked), tuple(fills)

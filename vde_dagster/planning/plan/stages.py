@@ -1,4 +1,4 @@
-"""Stages of an apply as values: an apply runs them, and `vde plan --explain` lists them."""
+"""Stages of an apply: an apply runs them, and `vde plan --explain` lists them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class LockTables:
 class FillTables:
     """Models to fill, audit or create a table for, parents first.
 
-    Args:
-        after: For each model, the models that are processed before it.
+    `after` has, by model, the models that are processed before it.
     """
 
     name: ClassVar[str] = "fill"
@@ -100,8 +99,8 @@ Stage = (
 def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, ...]:
     """Return the stages of an apply of a plan, without stages that have no work.
 
-    The stages do not include facts known only at run time: ranges filled since the plan was made,
-    skipped fills, batches and statements of views.
+    They do not include facts that are known only at run time: ranges filled since the plan was
+    made, skipped fills, batches and statements of views.
 
     Args:
         audits: `plan_audit_order` of the plan, if it is already known.
@@ -161,7 +160,7 @@ def tested_models(plan: Plan) -> Names:
 
 
 def planned_work(plan: Plan) -> dict[ModelName, PlannedModel]:
-    """Return the models to fill or audit, and those whose tables must be created or changed."""
+    """Return the models to fill or audit, or whose tables must be created or changed."""
     return {
         model.name: model
         for model in plan.models
@@ -182,8 +181,8 @@ def work_graph(
 ) -> dict[ModelName, frozenset[ModelName]]:
     """Return, for each model to process, the models that must be processed before it.
 
-    The order also holds across models between them that are not processed. If several models share
-    a table, the later models wait for the first and then find nothing left to do.
+    This includes models that it depends on through models without work. If several models share a
+    table, the later models wait for the first and then have nothing left to do.
     """
     after = {
         model.name: (

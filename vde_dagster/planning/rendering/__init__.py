@@ -1,1 +1,1 @@
-"""Rendering: the SQL of queries, statements and views, for Spark and for other readers of views."""
+"""Rendering of queries, statements and views as SQL, for Spark and for other readers of views."""

@@ -60,7 +60,7 @@ def render_query(
 
 
 def render_plain_query(model: Model, resolver: Resolver, catalog: str) -> str:
-    """Render a model's query over physical tables for analysis, without branches and previews."""
+    """Render a model's query over physical tables for analysis, without branches or previews."""
     tables = {key: replace(one, preview=None) for key, one in resolver.tables.items()}
     return render_query(model, replace(resolver, branches={}, tables=tables), catalog)
 
@@ -95,7 +95,7 @@ def relations(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> Relation:
-    """Return the function `relation` for one environment, range and execution time."""
+    """Return `relation` as a function of the model's name alone."""
     return lambda name: relation(name, resolver, catalog, interval, execution_time)
 
 
@@ -103,12 +103,12 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     """Replace every table that a query reads by a subquery with the table's alias or name.
 
     Everything else stays unchanged, except QUALIFY, which Spark lacks. Common table expressions are
-    left alone, even if one hides a table's name. A column that is qualified with a schema
+    kept, even if one hides a table's name. A column that is qualified with a schema
     (`staging.orders.id`) loses the schema, because the subquery has none; if one FROM has tables of
-    the same name in several schemas, the schema decides which subquery the column refers to.
+    the same name in several schemas, the schema determines the column's subquery.
 
     Args:
-        names: The reading of tables' names; by default they have two parts, as in stored queries.
+        names: Resolves tables' names; by default they have two parts, as in stored queries.
 
     Raises:
         UsageError: A model is read as of an earlier version.
@@ -181,12 +181,12 @@ def render_audit(
     interval: Interval,
     time_type: str | None = None,
 ) -> str:
-    """Render an audit's query over one range of a table: it returns the failing rows.
+    """Render an audit's query over one range of a table; it returns the failing rows.
 
     Args:
         rows: The query that returns the snapshot's rows.
-        resolver: The environment, for other models that the audit reads.
-        interval: The audited range (UTC); kinds without a time column are audited whole.
+        resolver: Resolves other models that the audit reads.
+        interval: The audited range (UTC); without a time column, all rows are audited.
         time_type: Spark SQL type of the time column, for kinds that have one.
     """
     kind = snapshot.model.kind
@@ -203,10 +203,7 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
 def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | None) -> list[Edit]:
-    """Create the edits that replace a table by a query.
-
-    Args:
-        alias: The name for the table if the query gives none.
+    """Return the edits that replace a table by a query, with an alias if the table has none.
 
     Raises:
         UsageError: The table is read as of an earlier version, which a query does not support.
@@ -234,7 +231,6 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
 
 
 def _from(tokens: list[Token], offset: int) -> list[Token]:
-    """Return the tokens at or after an offset."""
     return tokens[bisect_left(tokens, offset, key=lambda token: token.start) :]
 
 
@@ -282,11 +278,11 @@ def render_statements(
     interval: Interval,
     execution_time: datetime,
 ) -> tuple[str, ...]:
-    """Replace the variables of statements, and tables that temporary views read.
+    """Replace the variables of statements, and the tables that their temporary views read.
 
     Args:
         this_model: The quoted name for `@this_model`.
-        interval: The half-open UTC range that the time variables describe.
+        interval: The half-open UTC range for the time variables.
         execution_time: The instant (UTC) for `@execution_ts` and similar variables.
     """
     if not statements:

@@ -1,7 +1,7 @@
-"""Views over the tables of one environment's catalog, and queries that only select columns.
+"""Views in an environment's own catalog, and queries that only select columns.
 
 An Iceberg schema contains each column once. A model that shows one column of its table under two
-names is served as a view over a table that contains the column once.
+names is therefore served as a view over a table that contains the column once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.sql.reading import read_query
 
 _NO_CATALOG = "\0"
-"""Names have two parts; a name with three is in another catalog, and is not translated."""
+"""Catalog that no table is in, so that names with three parts are never translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,9 @@ def serve_view(
     properties: Mapping[str, str] = MappingProxyType({}),
     doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model without a table, or of a model that shows a column twice.
+    """Define the view of a model that has no table or shows a column twice.
 
-    Args:
-        types: (column, Spark SQL type) of the model.
+    `types` are the model's columns with their Spark SQL types.
     """
     snapshot = resolver.resolve(name).snapshot
     columns = tuple(types)
@@ -78,10 +77,7 @@ def serve_view(
 def served_query(
     model: Model, resolver: Resolver, doubled: Mapping[ModelName, Doubled] = MappingProxyType({})
 ) -> str:
-    """Write a model's query over the tables that the environment's catalog has.
-
-    Models without a table are inlined, so that a view reads tables only.
-    """
+    """Write a model's query over tables of the environment's catalog; inline other models."""
     assert model.query is not None
 
     def relation_of(name: ModelName) -> str | None:
@@ -120,21 +116,17 @@ _KEPT = 10_000
 class Selection:
     """A query that only selects columns of one relation.
 
-    Args:
-        items: (name, column of the relation) in order; None for a star.
+    `items` are (name, column of the relation) in order; None for a star.
     """
 
     source: ModelName
     items: tuple[tuple[str, str] | None, ...]
 
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
-        """Return (name, column) in order, with stars written out.
+        """Return (name, column) in order, with stars replaced by the relation's columns.
 
-        Returns None where a column is not in the relation, or where two columns are the same or
-        have the same name.
-
-        Args:
-            source: The columns of the relation, by their names.
+        Returns None if a column is not in the relation, or if two columns are the same or have the
+        same name. `source` maps the relation's names to columns.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None
@@ -159,8 +151,7 @@ class Selection:
 def read_selection(query: str) -> Selection | None:
     """Parse a query that only selects columns of one relation, possibly renamed.
 
-    Args:
-        query: Spark SQL as it is stored: without comments, with at most two parts in names.
+    The query is Spark SQL as it is stored: without comments, with at most two parts in names.
 
     >>> read_selection("SELECT id AS number, o.day FROM raw.orders AS o").items
     (('number', 'id'), ('day', 'day'))

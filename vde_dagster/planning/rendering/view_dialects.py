@@ -1,7 +1,4 @@
-"""The dialects of views other than Spark SQL, each with its writer.
-
-To add a dialect, write two functions like Trino's, and a line in `WRITERS` or a plug-in.
-"""
+"""The dialects of views other than Spark SQL; each has a writer, in `WRITERS` or in a plug-in."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def trino_select(
     Args:
         columns: (output column, physical column) in output order.
         catalog: The catalog's name in Trino.
-        pinned: The state of the table to read; None for the current state.
+        pinned: The earlier state of the table to read; None for the current state.
         fields: How to read nested columns, by output column.
     """
     path = ".".join(_quote(part) for part in (catalog, table.namespace, table.name))
@@ -62,10 +59,7 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 
 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
-    """Write a column in the type that a definition shows.
-
-    A ROW is built by position and named by its cast.
-    """
+    """Write a column in the type that a definition shows; a cast names the fields of a ROW."""
     if fields is None:
         return value
     if not is_nested(fields.has):
@@ -79,7 +73,7 @@ def _with_fields(value: str, fields: ShownFields | None, has: str | None = None)
 def _row_value(
     value: str, kinds: tuple[exp.DataType, exp.DataType, exp.DataType], depth: int
 ) -> str:
-    """Write a value with the fields that a definition reads, in its order and under its names."""
+    """Write a value with the fields that a definition reads, in its order and with its names."""
     from sqlglot import exp
 
     has, read, shown = kinds
@@ -108,7 +102,7 @@ def _row_value(
 
 
 def _trino_type(type_: str) -> str:
-    """Write a Spark SQL type as a type of Trino's views: timestamps have microseconds."""
+    """Write a Spark SQL type as Trino's type; timestamps have microseconds."""
     from sqlglot import exp
 
     # Below something else: what stands alone cannot be exchanged.
@@ -122,10 +116,10 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query to the types that Spark gave it; None if it cannot be translated.
+    """Translate a query, with casts to Spark's types; None if it cannot be translated.
 
-    Trino refuses a view whose query returns wider types than the view declares. Trino's
-    `row_number`, `hour` and `sum` of decimals do so.
+    Trino refuses a view whose query returns wider types than the view declares, as Trino's
+    `row_number`, `hour` and `sum` of decimals do.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.
@@ -160,10 +154,10 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Write out two operations that SQLGlot leaves unchanged, but Trino computes differently.
+    """Replace two operations that SQLGlot leaves unchanged, but Trino computes differently.
 
-    Spark truncates a fraction that is cast to an integer, where Trino rounds; Spark's average of
-    decimals has four more digits. The types are not known here, so this applies to all values.
+    Spark truncates a fraction that is cast to an integer, Trino rounds it; Spark's average of
+    decimals has four more digits. The types are unknown here, so this applies to all values.
     """
     from sqlglot import exp
 
@@ -185,7 +179,7 @@ def _keep_values(tree: exp.Expr) -> None:
 
 
 def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
-    """Cast every column of a query."""
+    """Cast every output column of a query."""
     from sqlglot import exp
 
     def cast(name: str, type_: str) -> exp.Expr:
@@ -246,9 +240,7 @@ _PLUGINS: Seam[ViewWriter] = Seam("view_dialects", tuple(WRITERS))
 
 
 def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
-    """Return the writers of a project's views by dialect.
-
-    `catalog_names` are the dialects with a catalog in the project, including plug-ins' dialects.
+    """Return the writers of views by dialect, with the dialects of a project's catalogs.
 
     Raises:
         UsageError: A dialect has no installed writer, or its writer is broken.
@@ -258,11 +250,9 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 
 
 def write_out_stars(tree: exp.Expr) -> bool:
-    """Write out, in place, the stars of a query whose columns are known.
+    """Replace stars with EXCEPT by their columns, in place; return whether all could be replaced.
 
-    Returns:
-        Whether all stars were written out: the columns of a table that is read by name are unknown
-            here.
+    The columns of a table that is read by name are unknown here.
     """
     from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""The virtual layer: views of models in an environment, and statements after their publication."""
+"""The virtual layer: the views of an environment, and statements that run after publication."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash the content of a model's view except its types; None for models without a view."""
+    """Hash everything in a model's view except its types; None for models without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -64,11 +64,9 @@ def define_view(
     view_types: ViewTypes,
     catalog_names: Mapping[str, str] = MappingProxyType({}),
 ) -> ViewDefinition | None:
-    """Define a model's view in an environment; None for models without a view.
+    """Define a model's view in an environment whose tables exist; None for models without a view.
 
-    Args:
-        resolver: The environment; its tables have been created.
-        catalog_names: The catalog's name by dialect, where it differs.
+    `catalog_names` has the catalog's name by dialect, where it differs.
     """
     binding = _with_kept_types(resolver.resolve(name))
     if not has_view(binding):
@@ -125,7 +123,7 @@ def define_view(
 
 
 def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
-    """Write the query of a table's view in another dialect; None if the dialect has none."""
+    """Write the query of a table's view in another dialect; None if it cannot be expressed."""
     assert binding.table is not None
     given = (binding.table.ref, binding.columns, catalog, binding.pinned)
     if writer.named is None and not any(is_nested(one.has) for one in binding.fields.values()):
@@ -149,8 +147,8 @@ def _types(binding: Binding) -> Mapping[str, str]:
 def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None:
     """Return the table that is registered in place of a view, or None.
 
-    A physical column that the model has under two names is stored once. A schema cannot name it
-    twice, so such a model keeps its view.
+    A model that shows a physical column under two names keeps its view, because an Iceberg schema
+    contains each column once.
     """
     if not resolver.views.are_tables or binding.table is None:
         return None
@@ -161,7 +159,7 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
 
 
 def _with_kept_types(binding: Binding) -> Binding:
-    """Cast a view's columns to their present types, so that a wider type in the table is harmless.
+    """Cast a view's columns to their current types, so that the view survives wider table types.
 
     Spark refuses a view whose query returns a wider type than the view declares. Until the table is
     widened, the optimizer removes the cast.
@@ -179,7 +177,7 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Write a VIEW model's query with its analyzed types, even if its tables have wider types."""
+    """Write a VIEW model's query, cast to the types that Spark determined, as tables may widen."""
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
         return sql
@@ -191,7 +189,7 @@ def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
 
 
 def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
-    """Return whether a query reads a table whose types may widen, directly or by other queries."""
+    """Return whether a query reads a table whose types may widen, directly or through views."""
     bindings = (resolver.resolve(p) for p in snapshot.model.depends_on if p in resolver.entries)
     return any(
         one.snapshot.model.kind.changes_in_place
@@ -202,14 +200,14 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return the author's properties, with a list of their names for later removal."""
+    """Return a view's properties, with a list of their names for later removal."""
     if not given:
         return ()
     return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))
 
 
 def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
-    """Name every view of an environment."""
+    """Return the name of every view of an environment."""
     return {
         name: resolver.views.ref(name)
         for name in resolver.entries
@@ -225,8 +223,8 @@ def virtual_update(
     Only models that the publication adds or changes have statements to run.
 
     Args:
-        current: The environment's current version; None when it is new.
-        now: The instant of the publication (UTC).
+        current: The environment's current version; None if it is new.
+        now: Time of the publication (UTC).
     """
     before = {}
     # Renamed views are new: their statements have not run yet.
@@ -254,7 +252,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
 
 
 def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
-    """Return a function from a model to its view's quoted name, or None without a view."""
+    """Return a function that maps a model to its view's quoted name, or None without a view."""
 
     def view(name: ModelName) -> str | None:
         if name not in resolver.entries or not has_view(resolver.resolve(name)):
@@ -265,13 +263,10 @@ def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], st
 
 
 def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
-    """Replace the names of models with the environment's views anywhere in a statement.
+    """Replace the names of models in a statement by the names of the environment's views.
 
     Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema, a
     dot and its name, with or without the catalog.
-
-    Args:
-        view_of: Returns the quoted name of a model's view, or None if it has no view.
     """
     names = TableNames(catalog, "default", any_catalog=True)
 

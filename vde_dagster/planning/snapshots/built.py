@@ -1,4 +1,4 @@
-"""The task of building a model's snapshot, and its result with the stored form."""
+"""The task of building a model's snapshot, and its result with its stored form."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from vde_dagster.project.serialise import field_types, from_bytes, to_bytes
 
 
 class Task(NamedTuple):
-    """A snapshot to build, from snapshots of the model's parents and of what its audits read.
+    """A snapshot to build, with the snapshots of the model's parents and of models in its audits.
 
-    Args:
-        key: The result's key in the memo.
+    `key` is the result's key in the memo.
     """
 
     key: str
@@ -42,14 +41,14 @@ class Built(NamedTuple):
 
 
 def pack(built: Built) -> bytes:
-    """Write a result without its model, which the reader has."""
+    """Serialize a result without its model, which the reader of the result has."""
     snapshot, seen, problems = built
     values = (getattr(snapshot, name) for name in _stored()[0])
     return to_bytes((seen, problems, *values))
 
 
 def unpack(data: bytes, model: Model) -> Built:
-    """Read a result of `pack`; ValueError if the data is damaged."""
+    """Read the form of `pack`; raise ValueError if the data is damaged."""
     names, form = _stored()
     seen, problems, *values = from_bytes(form, data)
     return Built(Snapshot(model=model, **dict(zip(names, values, strict=True))), seen, problems)

@@ -1,7 +1,7 @@
-"""The id of a snapshot: the hash of its stored bytes, which proves a row of the state.
+"""The id of a snapshot: the hash of its stored bytes, which verifies a row of the state.
 
-Snapshots with one id are equal in every field, texts for people included. Two snapshots that differ
-in a comment have two ids and one `meaning`; a plan keeps the published snapshot.
+Snapshots with equal ids are equal in every field, texts for people included. Two snapshots that
+differ only in a comment have two ids and one `meaning`; a plan keeps the published snapshot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.serialise import from_bytes, to_bytes
 
 WHOLE_SINCE = 15
-"""The first canonicalizer version whose ids are hashes of all bytes."""
+"""First canonicalizer version whose ids are hashes of all bytes."""
 
 
 def identified(snapshot: Snapshot) -> Snapshot:
@@ -24,7 +24,7 @@ def identified(snapshot: Snapshot) -> Snapshot:
 
 
 def content_bytes(snapshot: Snapshot) -> bytes:
-    """Write a snapshot's content, all but its id, with the same bytes in every process."""
+    """Serialize all of a snapshot but its id, to the same bytes in every process."""
     keys = snapshot.version.unique_keys
     if len(keys) > 1:
         ordered = replace(snapshot.version, unique_keys=tuple(sorted(keys, key=sorted)))
@@ -41,8 +41,8 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 def from_content(key: str, data: bytes) -> Snapshot | None:
     """Read a snapshot's content if its hash is the id; otherwise return None.
 
-    An earlier version of the package hashed versions and metadata alone and stored the id with the
-    content. Such an id is a hash of another form, so no content in today's form has it.
+    Ids of earlier versions of the package are hashes of only the versions and metadata, so they
+    match no content in the current form.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.

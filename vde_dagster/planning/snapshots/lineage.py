@@ -1,4 +1,4 @@
-"""The lineage of columns through models: their sources, and their dependent columns."""
+"""Column lineage through models: the sources of columns, and the columns computed from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Flow(NamedTuple):
     """The flow of a column of one model into a column of another.
 
     Args:
-        column: Its column; None if all its rows depend on the source.
+        column: None if all rows of the model depend on the source.
         how: See `Read`.
     """
 
@@ -37,13 +37,9 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns of a model, and its rows, back to their sources.
+    """Follow a column of a model (by default all columns, and its rows) back to all sources.
 
-    Args:
-        column: A column of the model; by default all columns.
-
-    Returns:
-        Each flow once, nearest first.
+    Returns each flow once, nearest first.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
     columns = [column] if column else [item.name for item in snapshots[name].columns]
@@ -57,7 +53,7 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns of a model to all columns computed from them, each once, nearest first."""
+    """Follow columns to all columns computed from them; return each flow once, nearest first."""
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:
@@ -92,11 +88,11 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The part of a model that a change would affect.
+    """The part of a model that a change may affect.
 
     Args:
-        columns: Names of columns whose values would change, in the model's order.
-        rows: Whether rows might change, which affects every column.
+        columns: Names of columns whose values may change, in the model's order.
+        rows: Whether rows may change, which affects every column.
     """
 
     columns: tuple[str, ...]
@@ -108,8 +104,7 @@ def impact(
 ) -> dict[ModelName, Touched]:
     """Return the parts of models that a change of one column may affect, parents first.
 
-    Args:
-        snapshots: Parents before children, as in a workspace.
+    `snapshots` must have parents before children.
     """
     touched = {str(name): Touched((column,), rows=False)}
     for snapshot in snapshots.values():

@@ -1,4 +1,4 @@
-"""Snapshots: models as defined at one moment, their versions, and the lineage of their columns."""
+"""Snapshots: models as defined at one moment, with versions and column lineage."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Read(NamedTuple):
 
     Args:
         parent: The table that is read, as `namespace.name`.
-        column: The parent's column; `*` where the query reads unknown columns.
-        output: The output column that depends on the column, or None where the rows depend on it.
-        how: `identity`, `transformation` or `aggregation` where the output is computed from the
-            column. Where the column only determines the output or the rows: `join`, `filter`,
-            `group`, `sort`, `window` or `conditional`. `python` and `unknown` where the use cannot
+        column: The parent's column; `*` if the query reads unknown columns.
+        output: The output column that depends on the column, or None if the rows depend on it.
+        how: `identity`, `transformation` or `aggregation` if the output is computed from the
+            column. If the column only determines the output or the rows: `join`, `filter`,
+            `group`, `sort`, `window` or `conditional`. `python` and `unknown` if the use cannot
             be determined.
     """
 
@@ -59,12 +59,11 @@ class Forward:
 
     The only exception to content addressing: rows of several definitions share the table. Children
     see the versions that production shows, so they are not recomputed. All attributes except the
-    table and the fields belong to the definition alone.
+    table and the fields describe only the new definition.
 
     Args:
         columns: (output column, version) of the query's columns.
-        fields: The fields of nested columns, for columns that show other fields than the table had
-            at first.
+        fields: By output column, the fields of nested columns that got or lost fields.
         widened: (output column, Spark SQL type) of columns with a wider type than at first.
     """
 
@@ -88,7 +87,7 @@ class Forward:
         return tuple(version for version in listed if version)
 
     def column_fields(self, column: str) -> Fields:
-        """Return the fields that an output column shows; empty if it shows its first fields."""
+        """Return the fields that an output column shows; empty if these have not changed."""
         return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 
@@ -107,7 +106,7 @@ class Snapshot:
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
         forward: The production table that it extends, if its table has rows of several definitions.
-        other_texts: Columns whose values have another text in the model's dialect than on Spark.
+        other_texts: Columns whose values the model's dialect casts to another text than Spark.
     """
 
     id: str
@@ -133,8 +132,7 @@ class Snapshot:
     def meaning(self) -> str:
         """Hash of name, versions, column names and order, and metadata (hex).
 
-        Definitions that differ in formatting, comments, or code that a model does not reach have
-        one meaning.
+        Definitions that differ only in formatting, comments, or unused code have one meaning.
         """
         columns = (part for column in self.columns for part in (column.name, column.version))
         own = (self.fill_version, self.metadata_hash, self.layout_hash)
@@ -162,12 +160,12 @@ class Snapshot:
 
     @property
     def has_table(self) -> bool:
-        """Whether snapshots of this kind own a physical table."""
+        """Whether the model's kind has a physical table."""
         return self.model.kind.owns_table
 
     @property
     def is_virtual(self) -> bool:
-        """Whether environments show the model by a view of its query alone."""
+        """Whether environments show the model only as a view of its query."""
         return self.model.kind.is_shown and not self.has_table
 
     @property
@@ -189,7 +187,7 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The query's columns, with the versions that they have without an inherited table."""
+        """The query's columns, with their versions without an inherited table."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)
@@ -216,7 +214,7 @@ class Snapshot:
 
 
 def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-    """Return the snapshots with parents before children, by name among equals."""
+    """Return the snapshots with parents before children, otherwise sorted by name."""
     graph = {
         name: [parent for parent in snapshots[name].parents if parent in snapshots]
         for name in sorted(snapshots)

@@ -1,7 +1,7 @@
-"""Column names in their authors' upper and lower case.
+"""Column names with the upper and lower case of their definitions.
 
-Columns are compared without case, so versions, tables and views have their names in lower case.
-Outside systems get a name as `columns` declares it, or else as the query writes it.
+Columns are compared without case, so versions, tables and views have names in lower case. Outside
+systems get a name as `columns` declares it, or else as the query writes it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ def column_spelling(
     snapshots: Mapping[ModelName, Snapshot],
     functions: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return the names of a model's columns in their author's case.
+    """Return a model's column names as they are written, by lower-case name.
 
-    Args:
-        snapshots: The model's snapshot and the available snapshots of its parents.
+    `snapshots` are the model's snapshot and the available snapshots of its parents.
     """
     known: dict[ModelName, dict[str, str]] = {}
     # Parents first; a model that reads itself has been entered already.
@@ -43,7 +42,6 @@ def column_spelling(
 
 
 def _starred(snapshot: Snapshot) -> tuple[ModelName, ...]:
-    """Return the parents whose columns a query may copy by a star."""
     query = snapshot.model.query
     return snapshot.parents if query is not None and "*" in query else ()
 

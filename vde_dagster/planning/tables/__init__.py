@@ -1,1 +1,1 @@
-"""Physical tables as values: identity, columns, changes in place, and reads of earlier states."""
+"""Values of physical tables: their columns, changes in place, and reads of earlier states."""

@@ -1,4 +1,4 @@
-"""Types of columns as Iceberg stores them: which are one type, and which become wider in place."""
+"""Types of columns as Iceberg stores them: which are equal, and which can be widened in place."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def plain_type(type_: str) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Return whether Iceberg stores two types as one."""
+    """Return whether Iceberg stores two types as the same type."""
     return plain_type(one) == plain_type(other)
 
 
 def widens(was: str, becomes: str) -> bool:
-    """Return whether a type holds every value of another type with the same meaning."""
+    """Return whether a type has every value of another type, with the same meaning."""
     before, after = plain_type(was), plain_type(becomes)
     if (before, after) in _WIDER:
         return True
@@ -47,7 +47,7 @@ def widens(was: str, becomes: str) -> bool:
 
 
 def widens_in_place(was: str, becomes: str) -> bool:
-    """Return whether Iceberg reads a written type as another, wider one.
+    """Return whether Iceberg can promote a type to another type in place.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -58,5 +58,5 @@ def widens_in_place(was: str, becomes: str) -> bool:
 
 
 def may_widen(type_: str) -> bool:
-    """Return whether Iceberg may promote a Spark SQL type, or a type inside of it."""
+    """Return whether Iceberg can promote a Spark SQL type, or a type inside of it."""
     return _NARROW.search(plain_type(type_)) is not None

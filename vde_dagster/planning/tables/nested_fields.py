@@ -1,6 +1,6 @@
-"""Fields inside of a table's columns: those that were added in place, and those that are shown.
+"""Fields inside of a table's columns: fields that were added in place, and fields that are shown.
 
-Iceberg adds a field to a struct at any depth without touching files. All definitions and branches
+Iceberg adds a field to a struct at any depth without rewriting files. All definitions and branches
 of a table share its schema, so every reader names the fields that its definition has. A field has a
 path from its column: names of fields, `element` for an array and `value` for a map. A field that
 was added in place has a version, like a column: a field of the same name and another type has
@@ -24,9 +24,8 @@ Path = tuple[str, ...]
 class Field(NamedTuple):
     """A field of a struct.
 
-    Args:
-        version: Hash that identifies a field added in place; empty for a field that the table's
-            column had from the beginning, and for fields of a struct that was added as a whole.
+    `version` identifies a field that was added in place. It is empty for a field that the table's
+    column had from the beginning, and for fields of a struct that was added as a whole.
     """
 
     path: Path
@@ -34,7 +33,7 @@ class Field(NamedTuple):
 
     @property
     def lower_path(self) -> Path:
-        """The field's path in lower case, because names are compared without case."""
+        """The path in lower case, because names are compared without case."""
         return _key(self.path)
 
     @property
@@ -54,9 +53,9 @@ class ShownFields:
 
     Args:
         has: The column's type in the table.
-        read: Its fields that the definition shows, in their order, under the table's names.
-        shown: `read` under the definition's names.
-        filled: `has` under the definition's names; a hidden field has a name that no query uses.
+        read: The type of the fields that the definition shows, with the table's names.
+        shown: The same type with the definition's names.
+        filled: `has` with the definition's names; a hidden field has a name that no query uses.
     """
 
     has: str
@@ -67,8 +66,7 @@ class ShownFields:
     def value(self, column: str, has: str | None = None) -> str:
         """Return Spark SQL that reads a quoted column as the definition shows it.
 
-        Args:
-            has: The column's type in the pinned snapshot that is read; None for the table's type.
+        `has` is the column's type in a pinned snapshot; None for the table's type.
         """
         from vde_dagster.sql.casts import read_fields
 
@@ -78,7 +76,7 @@ class ShownFields:
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
     def stored(self, value: str, has: str, *, strict: bool = True) -> str:
-        """Write the table's value from a query's value of a type, matched by names.
+        """Return Spark SQL of the table's value for a query's value of type `has`, matched by name.
 
         Args:
             strict: Whether to refuse a field that the definition's type lacks; else it is left out.
@@ -112,7 +110,7 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place, by their paths in the table.
         shown: The definition's fields at every depth, in order; none for a definition that shows
-            all fields but those added in place.
+            all fields except those added in place.
     """
     return _Showing(dict(added), shown).fields(has)
 
@@ -133,7 +131,6 @@ class _Showing:
     def _kinds(
         self, has: exp.DataType, place: Path, path: Path
     ) -> tuple[exp.DataType, exp.DataType, exp.DataType]:
-        """Return the types `read`, `shown` and `filled` for a part of a column's type."""
         from sqlglot import exp
 
         if has.this == exp.DType.STRUCT:
@@ -169,7 +166,7 @@ class _Showing:
         )
 
     def _name(self, place: Path, wanted: Mapping[str, Field] | None) -> str | None:
-        """Return the definition's name of a field of the table; None where it is hidden."""
+        """Return the definition's name of a field of the table; None if it is hidden."""
         version = self.added.get(_key(place), "")
         if wanted is None:
             return None if version else place[-1]
@@ -214,7 +211,7 @@ def list_fields(type_: str) -> Fields:
 
 
 def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataType]]:
-    """Yield the paths and types of all fields below a path, outermost first."""
+    """Yield the paths and types of all fields below a path, outer fields first."""
     from sqlglot import exp
 
     if kind.this == exp.DType.STRUCT:
@@ -227,7 +224,7 @@ def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataT
 
 
 def _step_into(kind: exp.DataType) -> str | None:
-    """Return a path's step into an array or a map, whose last type parameter is the inner type."""
+    """Return the path's element for an array or a map (`element`, `value`), otherwise None."""
     from sqlglot import exp
 
     step = {exp.DType.ARRAY: "element", exp.DType.MAP: "value"}.get(kind.this)
@@ -236,7 +233,7 @@ def _step_into(kind: exp.DataType) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that differs between a column and a new definition of it.
+    """A field that differs between a column and a new definition of the column.
 
     Args:
         what: `added`, `retyped` or `removed`.
@@ -252,12 +249,12 @@ class FieldChange:
 
 @dataclass
 class FieldMerge:
-    """Comparison of a column with a new definition of it, field by field.
+    """Comparison of a column with a new definition of the column, field by field.
 
     Args:
         same: Checks whether Iceberg stores two Spark SQL types without fields as one type.
         version: Computes the version of a new field from its path and its type.
-        keeps_removed: Whether a field that the new type lacks, or has with another type, stays.
+        keeps_removed: Whether a field stays that the new type lacks, or has with another type.
         leaves_added: Whether a new field is left out.
     """
 
@@ -272,12 +269,12 @@ class FieldMerge:
         self._known: dict[Path, str] = {}
 
     def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
-        """Return the column's type and fields, or None where its type changes as a whole.
+        """Return the column's type and fields, or None if its type changes as a whole.
 
         Args:
-            old: The column's Spark SQL type as it was shown.
+            old: The column's Spark SQL type before.
             fields: The fields of `old`.
-            new: The new definition's type.
+            new: The type in the new definition.
         """
         self._known = {_key(field.path): field.version for field in fields}
         kind = self._merged(_parsed(old), _parsed(new), ())
@@ -344,12 +341,7 @@ def _text(kind: exp.Expr) -> str:
 
 
 class NewField(NamedTuple):
-    """A field to add to a table's column.
-
-    Args:
-        parent: The path of its struct in the table.
-        name: The field's name in the table.
-    """
+    """A field to add to a table's column; `parent` is the path of its struct in the table."""
 
     parent: Path
     name: str
@@ -358,13 +350,13 @@ class NewField(NamedTuple):
 
 
 def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple[NewField, ...]:
-    """Return the fields that a definition shows and that a table's column lacks, outermost first.
+    """Return the fields that a definition shows and a table's column lacks, outer fields first.
 
     Args:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place.
         shown: The definition's fields at every depth, in order.
-        wanted: The definition's type of the column.
+        wanted: The column's type in the definition.
     """
     found: list[NewField] = []
     versions = {field.version for field in added if field.version}
@@ -412,7 +404,7 @@ def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
 
 
 def with_fields(type_: str, new: Iterable[NewField]) -> str:
-    """Write a Spark SQL type with more fields, each the last one of its struct."""
+    """Return a Spark SQL type with new fields, each at the end of its struct."""
     tree = _parsed(type_)
     for field in new:
         _struct_at(tree, field.parent).append(

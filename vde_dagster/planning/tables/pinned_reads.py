@@ -16,7 +16,7 @@ class PinnedTable:
     """A table at one Iceberg snapshot.
 
     Args:
-        snapshot_id: The snapshot; None for a table without rows.
+        snapshot_id: None for a table without rows.
         columns: Spark SQL types of the table's columns when it was published; empty if only the
             identity of the state matters.
         there: Spark SQL types in the snapshot's schema, which engines use to read it.
@@ -27,7 +27,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def needs(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column (NULL without it), and the needed cast."""
+        """Return whether the snapshot has a column (else NULL), and the needed cast or None."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
@@ -42,7 +42,7 @@ def pinned_select(
     """Return the Spark SQL that reads columns of a table as of a snapshot.
 
     Engines read a snapshot with the schema that it was written with. A column that the table got
-    later is NULL in all rows, and a column that was widened later has the wider type.
+    later is NULL in all rows; a column that was widened later is cast to the wider type.
 
     Args:
         table: The table's full name, quoted for Spark SQL.
@@ -78,19 +78,17 @@ def _column(
 
 @dataclass(frozen=True, slots=True)
 class KeptCommit:
-    """A kept commit to a table, with its known effect on rows.
+    """A commit of a table that has not expired, with its known effect on rows.
 
     Args:
         parent_id: The previous commit, or None for the first.
-        quiet: Whether no row was added or removed: files were rewritten, or nothing was written.
+        quiet: Whether no row was added or removed, for example because files were only rewritten.
         ours: Whether it is a fill.
-        appends: Whether it added rows and did nothing else.
-        has_deletes: Whether deletes (files or vectors) may hide rows of the table as of this
-            commit.
-        rows_moved: Number of rows that it wrote and removed, including rows that were only carried
-            over, if known.
-        rows: Number of rows of the table as of this commit, if known.
-        has_lineage: Whether every row of the table has an id as of this commit.
+        appends: Whether it only added rows.
+        has_deletes: Whether delete files or deletion vectors may apply to the table at this commit.
+        rows_moved: Number of rows that it wrote and removed, including copied rows, if known.
+        rows: Number of rows of the table at this commit, if known.
+        has_lineage: Whether every row of the table has a row id at this commit.
     """
 
     snapshot_id: int
@@ -106,16 +104,16 @@ class KeptCommit:
 
 
 class Input(Enum):
-    """How a kind reads a parent: the rows of the parent that a fill uses."""
+    """The rows of a parent that a fill reads."""
 
     WHOLE = "whole"
     """All rows."""
     BY_INTERVAL = "by interval"
-    """The rows that the query finds for the interval that is filled."""
+    """The rows that the query selects for the interval that is filled."""
     BY_COMMITS = "by commits"
     """The rows added since the previous fill, or all rows if the parent lost or changed rows."""
     BY_CHANGES = "by changes"
-    """All rows of changed keys since the previous fill, or all rows if the keys are unknown."""
+    """All rows of keys changed since the previous fill, or all rows if the keys are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ class CommitRange:
     def clause(self) -> str:
         """The clause after the table's name in Spark SQL.
 
-        Iceberg reads the rows that were added between two snapshots by options of the read
+        Iceberg reads the rows added between two snapshots with read options
         (https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read).
 
         >>> CommitRange(None, 7).clause, CommitRange(7, 7).clause
@@ -152,11 +150,11 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a reader continues with; `line` has the kept commits, newest first.
+    """Return the commits that a reader continues with; `line` has all commits, newest first.
 
-    The range starts after the last read if every later commit only added rows. Otherwise, because
-    rows were changed or removed or the last read commit has expired, the range covers all rows,
-    which replace everything read before.
+    The range starts after the last read if every later commit only added rows. Otherwise (rows were
+    changed or removed, or the last read commit has expired) the range covers all rows, which
+    replace everything read before.
     """
     until = line[0].snapshot_id if line else None
     for commit in line:

@@ -1,4 +1,4 @@
-"""Physical tables: their identity and columns, external tables, and changes of a table in place."""
+"""Physical tables: their identity and columns, external tables, and changes in place."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vde_dagster.planning.tables.nested_fields import Fields
 from vde_dagster.project.model import Model
 
 PREVIEW_PREFIX = "vde_preview_"
-"""Prefix of the names of branches on which changes in place are previewed."""
+"""Prefix of the names of branches that preview changes in place."""
 
 ParentGaps = Mapping[ModelName, IntervalSet]
-"""Missing rows (UTC), by the model whose rows they are."""
+"""Ranges (UTC) whose rows are missing, by the model that lacks them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """The name of a physical table or a view in the catalog; its namespace has one level."""
+    """The name of a physical table or a view in the catalog, with a namespace of one level."""
 
     namespace: str
     name: str
@@ -44,7 +44,7 @@ class PhysicalColumn(NamedTuple):
         type: Spark SQL type, once the table was created.
         earlier: Hashes of the same expression by earlier canonicalizers.
         in_place: Whether it was added to a table that had rows: a fill need not compute it, and the
-            table's version leaves it out.
+            table's version does not include it.
         fields: Fields of its structs that were added in place.
     """
 
@@ -56,16 +56,15 @@ class PhysicalColumn(NamedTuple):
     fields: Fields = ()
 
     def is_version(self, version: str) -> bool:
-        """Return whether a hash of any canonicalizer version identifies this column."""
+        """Return whether a hash, of any canonicalizer version, identifies this column."""
         return version == self.version or version in self.earlier
 
 
 class Part(NamedTuple):
-    """A part of an interval unit, filled before the unit ended, which will be filled again as a
-    whole.
+    """A part of an interval unit that was filled before the unit ended, and will be filled again.
 
-    It may be computed from parts of its parents' units. A definition with a shorter unit would take
-    the part's hours for complete units, so they do not count as filled for such a definition.
+    It may be computed from parts of its parents' units. For a definition with a shorter unit, the
+    part's hours would look complete, so they do not count as filled for such a definition.
     """
 
     interval: Interval
@@ -78,7 +77,7 @@ class Preview:
 
     Args:
         of: Id of the other table.
-        inherited: The ranges that the other table held when the branch was created (UTC).
+        inherited: The ranges that the other table had when the branch was created (UTC).
     """
 
     of: str
@@ -88,7 +87,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalTable:
-    """A table that holds the data of every snapshot with its fill version and columns.
+    """A table that serves every snapshot with its fill version and columns.
 
     Args:
         id: Never reused; also part of the table's location.
@@ -97,7 +96,7 @@ class PhysicalTable:
         snapshot_id: The snapshot whose definition fills it.
         intervals: The ranges that are filled and audited (UTC).
         created: Whether the table exists in the catalog.
-        computed_from: Ids of the previews that its rows were computed from, sorted: other
+        computed_from: Sorted ids of the previews that its rows were computed from; other
             environments do not use rows of changes that are not deployed.
         mixed: Whether definitions of different meanings filled it, one after the other.
         lacks: Parent gaps of the latest fill of a table that is written as a whole.
@@ -119,7 +118,7 @@ class PhysicalTable:
 
     @property
     def branch(self) -> str | None:
-        """The Iceberg branch that holds the table's rows; None for `main`."""
+        """The Iceberg branch with the table's rows; None for `main`."""
         return self.preview.branch if self.preview is not None else None
 
     @property
@@ -140,14 +139,14 @@ class PhysicalTable:
     def version(self) -> str:
         """The `table_version` of the snapshot that created the table.
 
-        Other snapshots that it serves may have fewer columns; they use the table's partitions in
-        Dagster.
+        Other snapshots that it serves may have fewer columns; in Dagster they use this version's
+        partitions.
         """
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))
 
     def column_named_by_version(self) -> dict[str, str]:
-        """Return physical column names by version (the first where two are equal)."""
+        """Return physical column names by version; the first name if versions are equal."""
         names: dict[str, str] = {}
         for column in self.columns:
             for version in (column.version, *column.earlier):
@@ -156,11 +155,7 @@ class PhysicalTable:
 
 
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
-    """Return the short hash of a table's content, which people see as the version.
-
-    Args:
-        columns: Hashes of its columns' expressions, in any order.
-    """
+    """Return the short hash of a table's content, which users see as the version."""
     return digest("table", fill_version, *sorted(set(columns)))[:12]
 
 
@@ -168,8 +163,7 @@ def table_version(fill_version: str, columns: Iterable[str]) -> str:
 class ExternalTable:
     """A table that other programs write.
 
-    Args:
-        catalog: The table's catalog in Spark, or None for the project's catalog.
+    `catalog` is the table's catalog in Spark, or None for the project's catalog.
     """
 
     namespace: str
@@ -194,11 +188,11 @@ class ColumnChange(NamedTuple):
 
     Args:
         what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
-            `reordered` (fields of its structs, which are matched by name), or, where the model's
+            `reordered` (fields of its structs, which are matched by name), or, if the model's
             policy ignores the change, `not_added`, `not_retyped`, `kept`.
-        was: The column's Spark SQL type in the table, as far as it is known.
-        becomes: The column's type from now on, as far as it is known.
-        field: The path of a field inside of the column, where the column itself stays.
+        was: The column's Spark SQL type in the table, if known.
+        becomes: The column's new type, if known.
+        field: The path of a field inside of the column, if only this field changes.
     """
 
     column: str
@@ -209,7 +203,7 @@ class ColumnChange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The column, or the field with its path."""
+        """The column's name, followed by the path of the field, if any."""
         return f"{self.column}.{self.field}" if self.field else self.column
 
     @property
@@ -226,8 +220,7 @@ class TableChange:
     """A change, in place, of a table that production shows.
 
     Args:
-        deploys: Whether production's table itself changes; otherwise the change is previewed on a
-            branch.
+        deploys: Whether production's table itself changes; otherwise a branch previews the change.
         effective_from: Start (UTC) of the rows that the deployment computes again, or None.
     """
 
