@@ -1,4 +1,4 @@
-"""The error types of the package, split by what the caller can do about them."""
+"""Error types of the package, grouped by what the caller can do about the error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Replacement:
     """A text in a file, and its replacement.
 
     Args:
-        old: The current text, which must be unchanged. Quotes around it stay.
+        old: The text to replace; the file must still contain it. Quotes around it are kept.
         at: Start of the text; by default the place of the mistake.
     """
 
@@ -59,7 +59,7 @@ class Fix:
     """Edits of the project's files that fix a mistake, with a short title.
 
     Args:
-        sure: Whether it may be applied automatically; otherwise a person must choose it.
+        sure: Whether the fix may be applied automatically; otherwise a user must choose it.
     """
 
     title: str
@@ -112,7 +112,7 @@ class VdeError(Exception):
     by_others = False
     """Whether other processes may have caused the error."""
     _quotes = False
-    """Whether messages quote a user's text, which may be a whole file: messages are shortened."""
+    """Whether messages quote a user's text, which may be long; such messages are shortened."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class VdeError(Exception):
     def text(self, before_hint: str) -> str:
         """Return the place, the message and the hint, with `before_hint` between the last two.
 
-        The period of `before_hint` is left out after a message that ends a sentence itself.
+        If the message ends a sentence, the period at the start of `before_hint` is omitted.
         """
         where = f"{self.location}: " if self.location else ""
         if self.message.endswith((".", "!", "?", "…", ":")):
@@ -185,7 +185,7 @@ class ProjectError(VdeError):
 
     @staticmethod
     def combine(mistakes: Iterable[ProjectError]) -> ProjectError:
-        """Combine one or several mistakes into one error, whose message has a line for each."""
+        """Combine mistakes into one error, whose message has a line for each mistake."""
         parts = tuple(part for mistake in mistakes for part in mistake.mistakes)
         if len(parts) == 1:
             return parts[0]

@@ -34,10 +34,7 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Command group with some names of two words, such as `vde plan reject`.
-
-    Commands of plug-ins are functions in the form that a Typer application takes.
-    """
+    """Group of the built-in and plug-ins' commands; names may have two words: `vde plan reject`."""
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return a built-in command, or else a plug-in's command."""
@@ -64,7 +61,8 @@ class _Commands(SentenceGroup):
         return super().resolve_command(ctx, args)
 
     def _is_plugin_command(self, both: str) -> bool:
-        """Check that a plug-in's name of two words does not clash with a built-in command.
+        """Check whether two words name a plug-in's command that is no argument of a built-in
+        command.
 
         A plug-in may add `plan sign` next to `plan reject`, although `plan` takes an environment.
         """
@@ -157,11 +155,7 @@ def prepare() -> None:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Run the command line.
-
-    Returns:
-        The process's exit code.
-    """
+    """Run the command line and return the process's exit code."""
     with masking_output():
         return _call(list(arguments) or ["--help"])
 

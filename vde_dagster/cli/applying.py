@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
-    """Return the environment to plan for; ask about a new name that looks mistyped.
-
-    Args:
-        create: Whether the user passed --create.
-    """
+    """Return the environment to plan for; unless `create`, ask if a new name looks mistyped."""
     from vde_dagster.execution.published_version import likely_meant
 
     if branch_name(environment):
@@ -227,7 +223,6 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
     """Return the message for an empty plan, with missing intervals.
 
     Args:
-        plan: An empty plan.
         selected: Whether the plan covers only selected models.
     """
     from vde_dagster.execution.plans.due_work import pending_work

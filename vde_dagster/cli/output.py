@@ -53,11 +53,7 @@ class Output:
 
     @staticmethod
     def show_failed_statements(console: Console, environment: str, failed: Sequence[str]) -> None:
-        """Print the statements on an environment's published views that failed.
-
-        Args:
-            failed: A sentence for each.
-        """
+        """Print a sentence for each failed statement on an environment's published views."""
         for sentence in failed:
             console.print(f"[red]{sentence}[/]", highlight=False)
         if failed:

@@ -152,12 +152,7 @@ def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
 def trees(
     tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of trees; the edges of a node are followed once.
-
-    Args:
-        tops: Root nodes, with their texts.
-        edges: Nodes below each node, with their texts.
-    """
+    """Yield the lines of trees from (node, text) pairs; the edges of a node are followed once."""
     followed: set[Node] = set()
     for top, text in tops:
         yield text

@@ -35,7 +35,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Rows that a commit added to a range, and bytes of the files without rows of other ranges."""
+    """Rows that a commit added to a range; bytes of the files that have rows of this range only."""
 
     rows: int
     bytes: int | None
@@ -48,7 +48,7 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count the rows that one commit added to each range; None if its files lack the figures."""
+    """Count the rows that one commit added to each range; None if the numbers are unknown."""
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -140,9 +140,10 @@ def _reader(column: TimeColumn) -> Callable[[Any], int]:
 def _values(
     io: FileIO, path: str, column: NestedField, counts: _Counts
 ) -> Iterator[tuple[Any, int]]:
-    """Yield the distinct values of a file's column with their counts; instants are rounded down.
+    """Yield the distinct values of a file's column with their counts.
 
-    All ranges are multiples of the unit of rounding, so that a year of microseconds has few values.
+    Instants are rounded down to the largest unit of which all ranges are multiples, so that a year
+    of microseconds has few values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -30,10 +30,7 @@ class TableState:
 
 
 class LakeHandles:
-    """An Iceberg catalog with the state store next to it, and access to their files.
-
-    Functions of this package take it. The operations of `Lakehouse` are for other packages.
-    """
+    """Iceberg catalog, the state store next to it, and access to the files of both."""
 
     def __init__(
         self,
@@ -85,11 +82,7 @@ class LakeHandles:
     def table_from_metadata(
         self, metadata: dict[str, Any], ref: TableRef, location: str = ""
     ) -> Table:
-        """Return a table with the given metadata as PyIceberg's class, for reading.
-
-        Args:
-            location: The metadata file, if it was read from one.
-        """
+        """Return a table with the given metadata, read from `location`, as PyIceberg's class."""
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
 

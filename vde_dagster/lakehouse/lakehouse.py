@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 class Lakehouse(LakeHandles):
-    """The handles of a lakehouse with its operations: publish, recover, create tables.
+    """Handles of a lakehouse with its operations: publish, recover, create tables.
 
-    A plan opens a lakehouse and calls no operation, so each operation imports its modules.
+    A plan needs no operation, so each operation imports its modules when it is called.
     """
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Replace an error by one that names the damaged file that caused it.
+        """Replace an error of the block by the error of the damaged file that caused it, if there
+        is one.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 class ModelAssets(AssetsDefinition):
     """Asset definition that receives the resources of its code location in a copy.
 
-    Dagster's own method builds and checks each asset a second time, and looks up the same resources
-    for each, which takes a tenth of the time to load thousands of models.
+    Dagster's own method builds and checks each asset again, and looks up the same resources for
+    each asset, which takes a tenth of the time to load thousands of models.
     """
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
@@ -145,10 +145,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
-    """Return the assets that an op job materializes, so that their pages list the job.
-
-    Dagster has such lists only for jobs that materialize assets outside of the assets' own steps.
-    """
+    """Return the assets that an op job materializes, so that their pages list the job."""
     from dagster._core.definitions.assets.job.asset_layer import AssetLayer
 
     return AssetLayer.for_external_job(keys)
@@ -172,7 +169,7 @@ def store_materializations(
 ) -> None:
     """Store materializations of one asset in one transaction, in order.
 
-    Dagster stores one event per transaction, unless its storage has a method for batches.
+    Dagster itself uses a transaction per event, unless its storage has a method for batches.
 
     Args:
         step: The step that the events belong to; by default they belong to no run.

@@ -69,9 +69,6 @@ def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDe
     """Return the resource definition that yields a `WorkspaceResource` in runs.
 
     The fields of a `ConfigurableResource` would appear in every form of the launchpad.
-
-    Args:
-        spark: Key of a resource of dagster-pyspark whose session is used.
     """
 
     @dg.resource(

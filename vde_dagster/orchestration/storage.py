@@ -48,11 +48,7 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
 
 
 class BatchedSqliteStorage(DagsterSqliteStorage):
-    """Dagster's SQLite storage, whose event log stores batches.
-
-    Args:
-        base_dir: Folder of the databases.
-    """
+    """Dagster's SQLite storage, whose event log stores batches."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)

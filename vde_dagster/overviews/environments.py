@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MOST_MODELS = 3
-"""Maximum number of models that the row of a table names."""
+"""Maximum number of models that a row of a table names."""
 MOST_NAMES = 20
 """Maximum number of models that a sentence on a rollback names."""
 

@@ -1,3 +1,1 @@
-"""Programs of the product next to the command line, one room each; they use the whole core. They
-are entry points in `pyproject.toml`, imported at their first use.
-"""
+"""Programs next to the command line: the editor, notebooks, and the server of `vde serve`."""

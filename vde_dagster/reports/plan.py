@@ -251,7 +251,7 @@ def _reasons(model: PlannedModel) -> Iterator[str]:
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
-    """Return the models that keep using older definitions of parents, as sentences."""
+    """Return, as sentences, the models that keep using older definitions of their parents."""
     return [
         f"{model.name}: {'; '.join(describe_backlog(model.backlog))}"
         for model in plan.models

@@ -3,7 +3,7 @@
 The mark runs in one transaction over every environment, every version kept for a rollback, every
 lease and every plan that may still be applied. Unreachable tables get a tombstone first: from then
 on no plan can reuse them and no publication can show them. They are deleted only after a grace
-time, when all processes that had found them before have ended.
+time, when all processes that may still use them have ended.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ class Retention:
     """Retention periods and limits.
 
     Args:
-        history_versions: Maximum number of an environment's definitions, its models and their
-            tables, kept for a rollback. Runs that only fill create versions, but no definitions.
-        grace: How long an object is kept after its last use; must exceed the longest run.
-        orphan_grace: How long a data file is kept that was written and never committed; must be
-            longer than the longest run.
+        history_versions: Maximum number of definitions of an environment kept for a rollback.
+            Versions that differ only in rows count as one.
+        grace: Time for which an object is kept after its last use; must exceed the longest run.
+        orphan_grace: Time for which uncommitted data files are kept; must exceed the longest run.
     """
 
     history_versions: int = 50
@@ -91,7 +90,7 @@ _READ = tuple(
         schema.publications,
     )
 )
-"""Tables to read although others write them all the time; writers lock leases first."""
+"""Tables that the mark reads although other processes write to them; writers lock leases first."""
 
 _Records = dict[str, tuple[str, ...]]
 """Keys of rows that are no longer needed: of plans, publications and snapshots."""
@@ -331,10 +330,7 @@ def kept_versions(
 
 
 def _changes(conn: Connection) -> dict[str, list[int]]:
-    """Return the versions that changed an environment's entries, in ascending order.
-
-    Entries begin and end with exactly these versions.
-    """
+    """Return the versions that changed an environment's entries, in ascending order."""
     entry = schema.entries.c
     query = union(
         select(entry.environment, entry.valid_from),

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 class StateStore:
     """All facts that are not in the project's files, in one part per attribute.
 
-    The parts that planning reads are built at once; other parts are built, and their code is
-    imported, on first access.
+    Parts that planning does not read are imported and built on first access.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,11 +58,7 @@ class StateStore:
     def open(
         cls, url: str, *, clock: Clock | None = None, effects: Effects | None = None
     ) -> StateStore:
-        """Open a store, creating or upgrading its tables if needed.
-
-        Args:
-            url: `sqlite:///path/to/file.db` or `postgresql://user@host/database`.
-        """
+        """Open a store by its SQLAlchemy URL; create or upgrade its tables if needed."""
         database = Database(make_engine(url), clock, effects)
         ensure_schema(database)
         return cls(database)
@@ -229,8 +224,7 @@ class ProjectStore:
         return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the owner, after checking that this project and its warehouse are the recorded
-        ones.
+        """Return the state's owner, after checking that this project and warehouse are recorded.
 
         Raises:
             UsageError: The store was opened for another project or warehouse.

@@ -1,6 +1,6 @@
 """Checks and records in the transaction of a table's commit, as values.
 
-The writer of a commit describes its purpose as a value and needs no database connection for that.
+The code that commits describes them as a value, without a database connection.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def test_no_metadata_is_written_or_deleted_by_a_path_that_climbs(tmp_path: Path)
         lambda: files.delete_all([climbing], "some point"),
         lambda: files.delete_tree(climbing, "some point"),
     ):
-        with pytest.raises(ExecutionError, match="climbs out of a folder"):
+        with pytest.raises(ExecutionError, match=r"contains .\.\."):
             attempt()
     assert sorted(os.listdir(tmp_path)) == ["victim", "w"]
 

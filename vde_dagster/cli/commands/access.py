@@ -1,6 +1,5 @@
-"""Acts and rights: `vde log` and `vde log verify`; `vde roles` with `create`, `grant` and `revoke`.
-
-The log and rights themselves belong to the state (`state.db`), since every writer follows them.
+"""Commands `vde log` and `log verify` (audit log), `vde roles`, `roles create`, `grant` and
+`revoke`.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
     Args:
         form: Format; None for text.
         file: Output file; None for stdout.
-        alone: Whether the command reads no rows.
+        alone: Whether the command reads no rows, so that a format has no effect.
     """
     if form is not None and form not in FORMS:
         raise UsageError(f"unknown format '{form}'", hint=f"use one of: {', '.join(FORMS)}")

@@ -201,7 +201,7 @@ def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
 
 @on_project
 def drop(workspace: Workspace, output: Output, environment: EnvironmentName) -> None:
-    """Let an environment expire now.
+    """Mark an environment as expired.
 
     The next `vde janitor` removes its views and its unshared tables. Example: vde drop dev
     """

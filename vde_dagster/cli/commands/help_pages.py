@@ -21,7 +21,7 @@ Topic = Annotated[
 
 
 def read_pages() -> dict[str, str]:
-    """Return the texts of all pages of help by name: the documentation of this version.
+    """Return the pages of help by name, which are the pages of the documentation.
 
     The folder `pages` is a link to docs/, which a wheel contains as files.
     """

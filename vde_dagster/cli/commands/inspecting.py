@@ -89,7 +89,7 @@ def render(
 
 
 def _refresh_text(refresh: TableRefresh) -> str:
-    """Return the text for changes of one table: the SQL of the key's values, or a reason."""
+    """Return the SQL that finds the keys to refresh, or the reason why all rows are computed."""
     if refresh.why_all:
         return f"-- {refresh.table} changed: all rows are computed, as {refresh.why_all}"
     key = ", ".join(refresh.key)

@@ -18,7 +18,7 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog that a project's settings select, or None for the state's database."""
+    """Return the catalog that the settings select, or None for the one in the state's database."""
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:

@@ -42,7 +42,7 @@ class Following:
 
     Args:
         together: Whether the catalog changes many pointers atomically; otherwise one by one.
-        keeps_pointers: Whether pointers, also of views, keep the file names that vde sets.
+        keeps_pointers: Whether pointers of tables and views keep the file names that vde sets.
             Otherwise the catalog writes its own file for each change of a table, and has no views:
             environments exist only in the state.
     """
@@ -59,7 +59,7 @@ class Following:
 
 
 Form = InTransaction | Following
-"""How a catalog makes a publication visible as a whole."""
+"""Way in which a catalog makes all changes of a publication visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """How the catalog makes publications visible."""
+        """Way in which the catalog makes publications visible."""
         ...
 
     @property

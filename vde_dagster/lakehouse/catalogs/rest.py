@@ -1,13 +1,13 @@
-"""An Iceberg REST catalog that holds the physical tables, but decides nothing about views.
+"""Iceberg REST catalog of the physical tables.
 
-A REST catalog changes one table at a time and writes the metadata itself, under its own file name:
-the pointer is compared, and the change sent with its base as requirements. Its views have no
-compare-and-swap, so a publication cannot depend on them: environments are recorded in the state,
-and views are at most a mirror of it (`lakehouse/publishing/mirror.py`).
+A REST catalog changes one table at a time and writes the metadata itself, under its own file name.
+vde sends each change with requirements that describe its base. Views have no compare-and-swap, so a
+publication cannot depend on them: the state records environments, and views only mirror them
+(`lakehouse/publishing/mirror.py`).
 
-A replacement has the view's uuid as its only requirement, because the protocol has no other
-requirement; two replacements of one state both succeed, and reading again shows which one came
-last. Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
+A request that replaces a view can require only the view's uuid. If two writers replace the same
+state, both succeed, and reading the view again shows which request came last. Source:
+https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
 (`CreateViewRequest`, `CommitViewRequest`).
 """
 
@@ -44,11 +44,7 @@ _THREADS = 8
 
 
 class RestCatalog:
-    """The tables of a REST catalog.
-
-    Args:
-        mirrors: Whether environments are mirrored there as views.
-    """
+    """Tables of a REST catalog; if `mirrors` is set, its views mirror environments."""
 
     form = Following(together=False, keeps_pointers=False)
 

@@ -120,7 +120,7 @@ class RestServer:
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
         """Load the location and metadata of an object in `tables` or `views`, if it exists.
 
-        Unless `whole`, only the snapshots of a table's branches are loaded.
+        If `whole` is False, only the snapshots of a table's branches are loaded.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(
@@ -159,11 +159,11 @@ class RestServer:
     _RAISE: Any = object()
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
-        """Call the client, and translate its errors.
+        """Call the client, and translate its errors; `absent` is the result for a missing object.
 
         Raises:
             RestConflict: The request conflicts with the server's current content.
-            StoreError: The server is unreachable, or refuses.
+            StoreError: The server is unreachable, or refuses the request.
         """
         uri = self.access.uri
         try:

@@ -143,11 +143,7 @@ class MetadataFiles:
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
-        """Write new files; on local disks they are flushed, to survive a power cut.
-
-        Args:
-            files: (location, content); no location may exist yet.
-        """
+        """Write (location, content) as new files, flushed on local disks to survive a crash."""
         listed = [(require_inside(location), data) for location, data in files]
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
@@ -376,7 +372,7 @@ def normalized_location(location: str) -> str:
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return a defect of metadata that some readers would report only by an unclear error, or None.
+    """Return a defect that some readers would report only by an unclear error, or None.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.

@@ -1,4 +1,4 @@
-"""Checks that a location is inside a warehouse, with the semantics of the client that deletes it.
+"""Checks that a location is inside a warehouse, as the client that deletes it would interpret it.
 
 A location from a stored row may have many spellings: with `..`, with a symbolic link, in another
 scheme, with a query that a client of an object store cuts off, or as the folder of a neighbor whose
@@ -27,7 +27,7 @@ def flaw_inside(location: str, warehouse: str) -> str | None:
         return "is outside of the warehouse"
     parts = _parts(path if path is not None else location)
     if any(unquote(part) in (".", "..") for part in parts):
-        return "climbs out of a folder"
+        return "contains '..'"
     if path is None or root is None:
         return _remote_flaw(location, warehouse)
     path, root = os.path.normpath(path), os.path.normpath(root)
@@ -37,7 +37,7 @@ def flaw_inside(location: str, warehouse: str) -> str | None:
     if os.path.realpath(path) != os.path.join(
         os.path.realpath(root), path[len(root) :].lstrip("/")
     ):
-        return "is behind a symbolic link"
+        return "is reached through a symbolic link"
     return None
 
 

@@ -59,14 +59,14 @@ def require_inside(location: str) -> str:
     """
     if "\0" in location or ".." in re.split(r"[/\\]", location):
         raise ExecutionError(
-            f"{location!r} climbs out of a folder: nothing was written",
+            f"{location!r} contains '..' or a NUL character: nothing was written",
             hint="find the table with this location: vde fsck",
         )
     return location
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether a base location ends with a table's id: all files below are the table's."""
+    """Return whether a base location ends with a table's id, and so belongs to this table alone."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 

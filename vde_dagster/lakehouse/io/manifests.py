@@ -125,7 +125,7 @@ def check_data_file(
     """Read the footer of a data file, and compare its row count with the manifest's.
 
     Args:
-        whole: Whether to read every row, too.
+        whole: Whether to read every row and not only the footer.
 
     Raises:
         DamagedFileError: The file is not a valid data file, or has a different row count.
@@ -161,7 +161,7 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Wrap a reader so that it fails for truncated manifests, which PyIceberg reads as shorter."""
+    """Wrap a reader so that truncated manifests fail; PyIceberg would read them as short files."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:

@@ -177,7 +177,7 @@ def fsck(
 
 
 def find_damage(lakehouse: LakeHandles, refs: Collection[TableRef]) -> DamagedFileError | None:
-    """Return the first damaged file of tables and views, after a read of them has failed."""
+    """Find the first damaged file after a read of tables and views has failed."""
     if not refs:
         return None
     checked = _State.read(lakehouse).checked(refs)
@@ -207,7 +207,7 @@ def _all(
 
 
 def _database(lakehouse: LakeHandles) -> list[Finding]:
-    """Check SQLite's file with SQLite; a PostgreSQL server is its operator's responsibility."""
+    """Check SQLite's file with SQLite; a PostgreSQL server must be checked by its operator."""
     database = lakehouse.store.database
     if not database.is_sqlite:
         return []
@@ -268,7 +268,7 @@ def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable
             continue  # Older versions' hashes may have been computed again since.
         own = preview_version(snapshot) if table.preview is not None else snapshot.fill_version
         if not table.mixed and table.fill_version != own:
-            yield table, f"its fill version is not that of its definition of {snapshot.name}"
+            yield table, f"its fill version does not match its definition of {snapshot.name}"
 
 
 def _new_beside_old(lakehouse: LakeHandles) -> list[Finding]:
@@ -410,7 +410,7 @@ def _moved(
 
 
 def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
-    """Return whether a head descends from a snapshot, over possibly expired snapshots."""
+    """Return whether a head descends from a snapshot; snapshots in between may be expired."""
     line = list(history(metadata, head))
     if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
         return True

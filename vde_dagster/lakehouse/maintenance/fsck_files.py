@@ -53,7 +53,7 @@ class Damage:
     """A file that is missing or damaged.
 
     Args:
-        ref: A table or view of the file, which several may share.
+        ref: A table or view that uses the file; others may use it, too.
         is_current: Whether current readers need the file; otherwise only a kept version does.
     """
 
@@ -85,7 +85,7 @@ def check_files(
 
     Args:
         deep: Whether to read the footers of data files.
-        read_bytes: Maximum bytes of data files whose rows are read, too.
+        read_bytes: Maximum bytes of data files whose rows are read as well.
     """
     return _Looking(files, deep, read_bytes).all(wanted)
 
@@ -140,7 +140,7 @@ class _Looking:
         return self.damages, lost
 
     def below(self, snapshots: Iterable[_Node]) -> None:
-        """Check manifest lists, their manifests, and the data files of these."""
+        """Check manifest lists, the manifests in them, and the data files in these manifests."""
         of_list, of_manifest, of_data = (
             lambda snapshot: snapshot.get("manifest-list"),
             lambda manifest: manifest.manifest_path,

@@ -2,15 +2,15 @@
 
 Rows of the state only suggest candidates: anyone who can write them could direct the janitor at
 other files. So a candidate must be below the warehouse's own folder, in a place that only vde
-writes to, and must not be named by any of these: a pointer of the catalog, the metadata behind it
+writes to, and must not be named by any of these: a pointer of the catalog, that pointer's metadata
 with every snapshot, manifest, data, delete and statistics file, a published view, and a publication
 that may still happen. A table that is being written is left alone, as its next commit is unknown.
 
 The files that tables name are read from their metadata, not from the state. A candidate below a
-table's folder is looked up in all tables of that folder (the physical one, and those that only
-show it), with all their snapshots. Tables that are not in the ledger may include other tables'
-files, so all files of their branches and tags are looked up. Pointers that move meanwhile are read
-again before the answer is given.
+table's folder is looked up in all tables of that folder (the physical one, and those that only show
+it), with all their snapshots. Tables that are not in the ledger may include other tables' files, so
+all files of their branches and tags are looked up. Pointers that move meanwhile are read again
+before the answer is given.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ class Kept:
         """Decide which of the given files may be deleted now.
 
         Args:
-            candidates: Locations of files.
             own: Ids of the publications that recorded the candidates; these do not keep the files.
 
         Raises:
@@ -270,11 +269,7 @@ class Kept:
                         yield entry.data_file.file_path
 
     def _refresh(self, *, whole: bool) -> list[_TableNames]:
-        """Read the catalog's pointers, and the metadata of tables that moved; return the latter.
-
-        Args:
-            whole: Whether to read tables, and not only pointers.
-        """
+        """Read the pointers and, if `whole`, the metadata of tables that moved; return these."""
         pointers = self.lakehouse.catalog.every_pointer()
         self._pointers = frozenset(place_key(one.location) for one in pointers)
         if not whole:
@@ -303,7 +298,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file that was read; without content if it is unreadable."""
+    """A metadata file that was read; `metadata` is None if the file is unreadable."""
 
     location: str
     folder_location: str

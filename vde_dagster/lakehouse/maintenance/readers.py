@@ -1,4 +1,4 @@
-"""Holds: Iceberg snapshots that models need because they read changes since then."""
+"""Holds: Iceberg snapshots that are kept because models will read a table's changes since then."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
     Args:
         reached: Ids of reachable tables, including the readers.
-        longest: How long a reader that does not advance holds a snapshot.
+        longest: Maximum time for which a reader holds a snapshot without reading newer ones.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)

@@ -73,11 +73,7 @@ _FILES_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision of the janitor.
-
-    Args:
-        outcome: `planned` in a dry run; `kept` if there was nothing to do.
-    """
+    """One decision of the janitor; its outcome is `kept` if there was nothing to do."""
 
     action: Action
     subject: str
@@ -219,8 +215,8 @@ def change_own_table(
 ) -> bool:
     """Write a table's next metadata and swap its pointer; a failure is retried later.
 
-    Files that only expired snapshots have are recorded in the same transaction; they are deleted
-    after the grace time, like the files of publications.
+    Files that only expired snapshots use are recorded in the same transaction, and deleted after
+    the grace time.
     """
     lakehouse = run.lakehouse
     table = lakehouse.find_table(ref)
@@ -448,7 +444,7 @@ def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:
-    """Return the files that a decided publication leaves behind."""
+    """Return the files that are no longer needed after a publication was decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)

@@ -80,14 +80,13 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """The parts of a branch's name.
+    """Parts of a branch's name.
 
-    An attempt that stalls past its lease continues to write to its own branch, which is never
-    published, because its successor has another branch. So a stalled attempt's commits have no
-    effect.
+    Each attempt writes to its own branch. An attempt that stalls past its lease may continue to
+    write, but its branch is never published, so its commits have no effect.
 
     Args:
-        shared: Whether only published data were read, so that another plan may reuse its content.
+        shared: Whether only published data were read, so that another plan may reuse the branch.
     """
 
     plan_id: str
@@ -109,7 +108,7 @@ def parse_branch(name: str) -> BranchName | None:
 def scratch_branch(plan_id: str) -> str:
     """Return the name of a branch for preparing one write that is published at once.
 
-    No attempt takes it over; the janitor removes the branches of killed processes.
+    The janitor removes the branches of killed processes.
     """
     return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
 

@@ -28,7 +28,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return columns' Spark SQL types in a schema, or in the current schema if that is gone."""
+    """Return columns' Spark SQL types in a schema; without that schema, in the current one."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
@@ -76,6 +76,7 @@ def with_other_columns(
     """Return a table's metadata with other columns, over the same files and history.
 
     Args:
+        columns: (published name, name in the table).
         shown_fields: The fields of nested columns, by published name.
     """
     schema = current_schema(metadata)

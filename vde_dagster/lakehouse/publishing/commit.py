@@ -1,7 +1,7 @@
-"""Writing of metadata files, activation of them, and removal of files that lost a race.
+"""Writing and activation of metadata files, and removal of files whose commit failed.
 
 All metadata files are written here. A file that never becomes current is removed as soon as it is
-certain that no pointer will name it; otherwise it stays.
+certain that no pointer will refer to it; otherwise it stays.
 """
 
 from __future__ import annotations

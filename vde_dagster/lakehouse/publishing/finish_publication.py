@@ -6,7 +6,7 @@ complete them if the first process ends in between. An undecided publication nev
 its files are removed.
 
 Each step locks the publication's row and does nothing once another process has finished it: a
-process that stalls and resumes later moves no pointer that others have moved since.
+process that stalls and resumes later moves no pointer that another process has moved since.
 
 If the catalog can change many pointers atomically, readers see all of the publication's tables and
 views or none of them. Otherwise tables move one by one, then views.
@@ -48,9 +48,9 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Complete publications that the state has decided; return whether any were found.
+    """Complete publications that the state has decided; return whether there were any.
 
-    A decided row that does not follow from the state's content moves nothing; `fsck` lists it.
+    A publication that contradicts the state is left undone; `fsck` lists it.
     """
     if not lakehouse.catalog.form.follows:
         return False
@@ -177,7 +177,7 @@ def _changes(
 
 
 def _record_what_moved(lakehouse: LakeHandles) -> bool:
-    """Record announced ranges that `main` contains although their process ended early."""
+    """Record announced ranges that `main` contains, but that no process has recorded."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id]).get(table_id)

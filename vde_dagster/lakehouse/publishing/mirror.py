@@ -1,9 +1,9 @@
-"""Mirrored views: views that only show environments, in a catalog that does not define them.
+"""Mirrored views: views that show environments in a catalog that does not define them.
 
-A publication records their targets (`want`); after it the holder of the mirror's lease writes the
-views that are behind (`follow`), as does the next process after a crash. Every view carries the
-hash of its definition, and is read again if another writer may have come late: a repair always
-restores the newest publication.
+A publication records the views to write (`want`). After the publication, the holder of the mirror's
+lease writes views that are not current (`follow`), and so does the next process after a crash. Each
+view contains the hash of its definition, and is read again if another process may have written it
+late: a repair always restores the newest publication.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _IN_VAIN = 3
 _AT_ONCE = 8
 """Number of views that are written at the same time, each on its own thread."""
 _WAIT_SECONDS = 75.0
-"""Longer than the lease of a dead writer lasts."""
+"""Maximum wait for the mirror's lease, longer than the lease of a dead writer lasts."""
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
@@ -71,10 +71,10 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the views that are behind; a failed view stays behind, with a recorded reason.
+    """Write the views that are not current; a failed view stays outdated, with a recorded reason.
 
     An unreachable catalog raises nothing: the publication has happened, and `vde environments`
-    shows since when its mirror is behind.
+    shows since when its mirror is outdated.
     """
     if lakehouse.catalog.mirror is None:
         return
@@ -145,7 +145,7 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 
 
 def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
-    """Write a view that differs from its target; return the reason if that failed."""
+    """Write a view that differs from its target; return the error if that failed."""
     try:
         _write(lakehouse, wanted)
     except VdeError as error:

@@ -1,8 +1,8 @@
 """Creating an unpartitioned table without Spark: its first metadata, and optionally a branch.
 
-Spark's statement and a branch after it are two commits and a load, which takes longer than the
+With Spark, a CREATE statement and a branch are two commits and a load, which takes longer than the
 first fill of a small table. A branch must point to a commit, so the table begins with an empty
-commit, like a table of Iceberg's own `createBranch`. Source:
+commit, like a table after Iceberg's own `createBranch`. Source:
 https://iceberg.apache.org/spec/#table-metadata-fields and #manifest-lists.
 """
 
@@ -43,11 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to create.
-
-    Args:
-        branch: The branch that is written first, if known; `main` does not exist until then.
-    """
+    """Table to create; until `branch` is published, `main` does not exist."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]

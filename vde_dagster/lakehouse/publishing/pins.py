@@ -1,7 +1,7 @@
-"""The Iceberg snapshots that a publication pins, read from the metadata of its tables.
+"""Iceberg snapshots that a publication pins, read from the metadata of its tables.
 
-If the environment showed a table before, and this publication does not move it, its head is in the
-state: the publication that moved the table recorded it in its own transaction.
+If the environment already showed a table and this publication does not move it, the state has its
+head: the publication that moved the table recorded it in its own transaction.
 """
 
 from __future__ import annotations
@@ -183,9 +183,10 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return metadata with only a model's columns and a pinned snapshot; None if that is gone.
+    """Return metadata with only a model's columns and a pinned snapshot; None if the snapshot is
+    gone.
 
-    The snapshot names the shown schema, because some readers use that as the table's schema.
+    The snapshot names the shown schema, because some readers take the table's schema from it.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]

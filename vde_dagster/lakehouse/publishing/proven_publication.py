@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Return why a decided publication contradicts the state, or None if it does not.
-
-    Args:
-        lakehouse: The catalog and the state.
-        record: A row with the status `decided`.
-    """
+    """Return why a decided publication contradicts the state, or None if it does not."""
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)
@@ -61,7 +56,8 @@ class _Proof:
     """The content that a publication's files are compared with.
 
     Args:
-        is_version: Whether the publication made the version; otherwise it replaced views of it.
+        is_version: Whether the publication made the version; otherwise it replaced views of this
+            version.
     """
 
     lakehouse: LakeHandles

@@ -1,8 +1,8 @@
 """A publication as a value: everything that becomes visible together, and its changes of tables.
 
-The changes of tables are made first, and again if a table has moved. On a catalog that follows the
-state, a table's change is announced with the publication, and made from the table's current state
-when the publication is finished.
+Changes of tables are made before the commit, and again if a table has moved. On a catalog that
+follows the state, a change is announced with the publication, and made from the table's current
+state when the publication is finished.
 """
 
 from __future__ import annotations
@@ -97,11 +97,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Another environment, which continues to show the earlier state of tables that move.
-
-    Args:
-        views: The environment's views that may change.
-    """
+    """Another environment, which continues to show the earlier state of tables that move."""
 
     environment: Environment
     base_version: int
@@ -170,8 +166,8 @@ class TableMove:
         """Make the rest of a table's change on top of commits since the announcement.
 
         Args:
-            to: The announced target commit of a branch; None in records of older code: there, a
-                branch that has moved is gone.
+            to: The announced target commit of a branch; None in records of older versions, whose
+                moved branches are gone.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.

@@ -68,10 +68,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ATTEMPTS = 5
 _PUBLISHED = (schema.environments.name,)
-"""Tables that a publication locks after repeated conflicts, because each adds an act.
-
-See `state.db.log`: of concurrent writers one wins.
-"""
+"""Tables that a publication locks after repeated conflicts; see `state.db.log`."""
 
 
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
@@ -279,7 +276,8 @@ def _hold(
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Restore the ranges that counted as filled, in tables that are rolled back.
 
-    If the tables follow later, only ranges filled both before and after count in between.
+    If an outside catalog moves the tables later, only ranges filled both before and after the
+    rollback count until then.
     """
     if not publication.returns:
         return
@@ -372,7 +370,8 @@ def replace_views(
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
     """Write views of an environment's current version, all of them or none.
 
-    Returns the changed views, and the reasons why other views' names are taken.
+    Returns:
+        The changed views, and the reasons why other views' names are taken.
 
     Raises:
         ConflictError: The environment was published meanwhile.

@@ -1,11 +1,10 @@
 """Tables that production shows in place of views, if only development has views.
 
-Such a table has its own pointer and metadata file, with the physical table's content and the
-model's columns in place of the physical ones: another schema over the same field ids, so that
-nothing is copied, and names, order and choice of columns may differ. Every publication that moves
-the physical table makes it again, in the same transaction, so readers find all models of one
-publication. The next publication detects any other writer. If the physical table expires snapshots,
-whose files are deleted, this table expires them in the same transaction.
+Such a table has its own pointer and metadata file. It has the physical table's content, but the
+model's columns: its schema uses the same field ids, so nothing is copied, and columns may be
+renamed, reordered or left out. Every publication that moves the physical table makes this table
+again, in the same transaction. The next publication detects any other writer. If the physical table
+expires snapshots, whose files are deleted, this table expires them in the same transaction.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots missing in their underlying tables; count the snapshots."""
+    """Find tables that show snapshots missing in their underlying tables; count these snapshots."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}

@@ -64,7 +64,7 @@ class RowTest:
     """A condition on rows of one table.
 
     Args:
-        of: Returns true for every row that fulfills the condition, otherwise false or NULL.
+        of: Function that returns true for rows that fulfill the condition, otherwise false or NULL.
         files: A weaker condition, for skipping files: matching rows meet it, and other rows may.
         columns: The table's columns in the condition.
     """
@@ -111,11 +111,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column, or a field within a column.
-
-    Args:
-        path: The names of the table's column and of the nested fields.
-    """
+    """Column of the table, or a field within a column; `path` has the names from outside in."""
 
     path: tuple[str, ...]
     type: types.IcebergType

@@ -2,8 +2,7 @@
 
 PyIceberg 0.12 rebuilds lists and maps of structs from their offsets and drops their validity
 bitmap, so that NULL reads as empty; and it reads a struct as NULL if the file has none of its
-current fields. The projection here does not depend on PyIceberg's internals and stays correct when
-PyIceberg fixes this.
+current fields.
 """
 
 from __future__ import annotations

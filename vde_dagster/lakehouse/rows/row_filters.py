@@ -40,12 +40,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of a column's value with another value.
-
-    Args:
-        column: The column's name, and the names of nested fields.
-        sign: One of = != < <= > >=.
-    """
+    """Comparison of a column, with nested fields, by = != < <= > or >= with a value."""
 
     column: tuple[str, ...]
     sign: str
@@ -85,12 +80,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """A conjunction or disjunction of conditions.
-
-    Args:
-        parts: Two conditions or more.
-        either: Whether one true condition is enough.
-    """
+    """Conjunction of two or more conditions, or disjunction if `either` is set."""
 
     parts: tuple[Condition, ...]
     either: bool = False

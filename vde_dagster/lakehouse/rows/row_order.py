@@ -1,8 +1,7 @@
 """Sorting rows by keys, and pages of them after a given row; NaN and then NULL come last.
 
-Rows with equal keys stay in reading order.
-
-A cursor is neither secret nor a proof: a changed one only selects rows that the request may read.
+Rows with equal keys stay in reading order. A cursor needs no secret or signature: a changed cursor
+only selects rows that the request may read.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The position after which reading begins.
+    """Position after which reading begins.
 
     Args:
-        keys: The keys of the last row before it.
+        keys: The keys of the last row before the position.
         given: Number of rows with these keys before the position.
     """
 

@@ -128,7 +128,7 @@ def _state(task: FileScanTask) -> FileState:
 class _Planner(ManifestGroupPlanner):
     """Finds files to scan, without PyIceberg's residual condition for each file.
 
-    PyIceberg would evaluate that condition on partition values, and fail on NULL.
+    PyIceberg would evaluate this condition on partition values, and fail on NULL.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:

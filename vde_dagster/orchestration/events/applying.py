@@ -85,7 +85,7 @@ class Launcher:
 
     Args:
         name: Name for the history; None for the system user.
-        verified: Whether Dagster vouches for the name, by the run's tag `user`.
+        verified: Whether the name comes from the run's tag `user`, which Dagster sets.
         is_person: Whether a person launched the run, so that it can approve.
     """
 
@@ -137,11 +137,7 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events during the work.
-
-        Args:
-            options: Options of `Workspace.apply`: `concurrency`, `who`, `skip_tests`.
-        """
+        """Apply a plan, yielding Dagster's events; `options` are those of `Workspace.apply`."""
         result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # an earlier run published it and may have died before its event
             yield from self.report(applied_event(self.projection, plan, result.environment))
@@ -164,9 +160,7 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write projected changes that Dagster lacks, as part of this step; yield each change that
-        is a single event.
-        """
+        """Write projected changes that Dagster lacks, as part of this step; yield single events."""
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):
@@ -223,10 +217,8 @@ class Work:
 class TimedLog:
     """Log of a run whose lines have the time of their event, even if they are written later.
 
-    The main thread writes the lines between Dagster's events, which wait for sample rows.
-
-    Args:
-        at: Seconds since 1970.
+    The main thread writes the lines between Dagster's events, which wait for sample rows. `at` is
+    in seconds since 1970.
     """
 
     log: dg.DagsterLogManager

@@ -87,11 +87,7 @@ class AuditEvents:
     context: ProjectionContext
 
     def published(self, environment: Environment, only: Collection[ModelName]) -> Events:
-        """Yield the audits of the models that a publication changed or audited.
-
-        Args:
-            only: Models whose audits are yielded.
-        """
+        """Yield the audits of the given models that a publication changed or audited."""
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._audited_models(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
@@ -100,11 +96,7 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield checks of an environment's models whose recorded status differs from the state.
-
-        Args:
-            only: Models to compare; all by default.
-        """
+        """Yield checks whose recorded status differs from the state, of all or given models."""
         for audited in filter(self._decides, self._audited_models(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
@@ -199,9 +191,7 @@ class AuditEvents:
         return False
 
     def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield a version's results: as checks if it determines the checks' status, else as an
-        observation.
-        """
+        """Yield a version's results: as checks if it sets their status, else as an observation."""
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:

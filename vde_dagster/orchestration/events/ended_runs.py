@@ -65,9 +65,7 @@ class EndedRuns:
 
 
 def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> set[dg.AssetCheckKey]:
-    """Return the checks that these runs planned but did not evaluate, and that no later run
-    planned.
-    """
+    """Return checks that these runs planned but did not evaluate, and no later run planned."""
     found: set[dg.AssetCheckKey] = set()
     for run_id in run_ids:
         planned = {

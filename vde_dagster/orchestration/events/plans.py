@@ -156,10 +156,8 @@ def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]
     """Delete the partitions of dropped environments, and of closed plans without working runs.
 
     A plan is closed when it can no longer be approved. A published plan keeps its page; a rejected
-    plan keeps its partition of `vde/reject`, which also has the waiting plans.
-
-    Returns:
-        Ids of the plans whose partitions were deleted.
+    plan keeps its partition of `vde/reject`, which also has the waiting plans. Returns the ids of
+    the plans whose partitions were deleted.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names

@@ -134,9 +134,7 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Remember the newest record of the event log before a model runs, unless its events are
-        deferred.
-        """
+        """Store the event log's newest record before a model runs, unless events are deferred."""
         plan = self.plan(plan_id)
         if plan is not None and not self._waits(plan):
             self._pointer(plan, table_id)
@@ -164,9 +162,7 @@ class Projector:
         return self._waiting[plan.id]
 
     def _is_shown(self, plan: Plan) -> bool:
-        """Check whether a plan has a page; a fill on demand needs no approval, so its plan has
-        none.
-        """
+        """Check whether a plan has a page; fills on demand have none, as they need no approval."""
         names = self.context.names
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
 
@@ -184,9 +180,7 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
-        """Yield the events of fills; if they are deferred, yield them all when the plan has
-        ended.
-        """
+        """Yield the events of fills; deferred events are yielded when the plan has ended."""
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=filled)
         elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:

@@ -84,8 +84,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield new events of filled partitions whose environment now has other versions of their
-    parents.
+    """Yield new events of filled partitions whose environment now has other versions of parents.
 
     The data version stays, so nothing downstream becomes stale. The pointers to the parents' events
     move, so earlier events do not count as changes.
@@ -121,9 +120,7 @@ def confirmed_events(
 def environment_event(
     context: ProjectionContext, environment: Environment
 ) -> dg.AssetMaterialization:
-    """Return the event of an environment's version: its views, their versions, and their start
-    times.
-    """
+    """Return the event of an environment's version: its views, with versions and start times."""
     store, name, version = context.store, environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
     production = environment if name == PRODUCTION else store.environments.get(PRODUCTION)

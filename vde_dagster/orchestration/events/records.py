@@ -35,9 +35,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step as named side effects: Dagster stores an event before it takes the
-    next.
-    """
+    """Yield events to a step as named side effects: Dagster stores each before the next."""
     for event in events:
         with effects.at("dagster.event"):
             yield event
@@ -57,10 +55,7 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class FilledPartitions:
-    """Materializations of one model's partitions, oldest partition first.
-
-    They are written in one transaction: Dagster needs about 8 ms for each transaction.
-    """
+    """Materializations of one model's partitions, oldest first, written in one transaction."""
 
     events: tuple[dg.AssetMaterialization, ...]
 
@@ -162,11 +157,7 @@ class Reporter:
             self.instance.report_runless_asset_event(without_secrets(event))
 
     def write(self, filled: FilledPartitions, step: StepContext | None = None) -> None:
-        """Write materializations of models, which the caller knows to be missing in Dagster.
-
-        Args:
-            step: The step that the events belong to; by default they belong to no run.
-        """
+        """Write materializations that Dagster lacks, as part of a step or without a run."""
         self.written["materializations"] += len(filled.events)
         events = [without_secrets(event) for event in filled.events]
         with self.effects.at("dagster.event"):

@@ -23,13 +23,10 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete runs that ended some days ago, and write new events with the facts that pages show.
+    """Delete old runs, write the facts that pages show again, and return the number of runs.
 
     Args:
-        days: By default the project's setting; without it, all runs are kept.
-
-    Returns:
-        Number of old runs.
+        days: Age of the runs to delete; default: the project's setting, or else no run.
     """
     workspace, instance, store = context.workspace, context.instance, context.store
     if days is None:
@@ -49,9 +46,7 @@ def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bo
 
 
 def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
-    """Delete the partitions of published plans whose page was deleted: they would look
-    unapproved.
-    """
+    """Delete the partitions of published plans without a page: they would look unapproved."""
     names, instance = context.names, context.instance
     known = instance.get_dynamic_partitions(str(names.plans.name))
     shown = instance.get_materialized_partitions(names.apply_key)

@@ -159,11 +159,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Numbers of events that a sync wrote, and of partitions that it wiped.
-
-    Args:
-        compared: Last finished step of the comparison.
-    """
+    """Numbers of events that a sync wrote, and of wiped partitions; `compared` is the last step."""
 
     materializations: int = 0
     environments: int = 0

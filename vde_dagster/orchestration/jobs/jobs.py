@@ -332,7 +332,7 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
 
 @_job("vde_drop_environment", DropConfig, "Drop an environment other than production.")
 def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
-    """Let an environment expire now."""
+    """Mark an environment as expired."""
     work.workspace.environments.drop(config.environment)
     message = f"the next cleanup (job vde_janitor) drops {config.environment}"
     work.context.log.info(message)

@@ -140,11 +140,7 @@ _UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
-    """Return the unit of a model's time partitions: its own unit, or a coarser one.
-
-    Args:
-        now: The present, or the end of the model's data (UTC).
-    """
+    """Return the unit of time partitions from `start` to `now` (UTC), perhaps a coarser one."""
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
     while index < len(units) - 1:
@@ -175,11 +171,10 @@ def model_partitions(
 ) -> dg.PartitionsDefinition | None:
     """Return a model's partitions: each listed version, with each interval if it has intervals.
 
+    Models that are never filled (external, embedded) have no partitions.
+
     Args:
         start: First instant of its data (UTC); by default, the start of the latest interval.
-
-    Returns:
-        None for external and embedded models, which are never filled.
     """
     if not model.versions or not model.snapshot.model.kind.is_shown:
         return None

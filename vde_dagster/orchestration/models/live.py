@@ -69,9 +69,7 @@ class LiveVersion:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the version's readers: environments, environments building it, the working
-        copy.
-        """
+        """Labels of the readers: environments, environments that build it, the working copy."""
         found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
         return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 

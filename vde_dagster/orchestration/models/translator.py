@@ -498,9 +498,7 @@ class VdeTranslator:
 
 
 def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
-    """Return the rows of the lineage table, including columns that only determine which rows
-    exist.
-    """
+    """Return the rows of the lineage table, including columns that only select rows."""
     return [
         {
             "column": read.output or "*rows*",

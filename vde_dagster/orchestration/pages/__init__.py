@@ -1,1 +1,1 @@
-"""Pages in Dagster: this room composes all Markdown that Dagster shows, from reports and rows."""
+"""Pages in Dagster: all Markdown that Dagster shows, composed from reports and rows."""

@@ -65,7 +65,6 @@ def plan_metadata(
     """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
 
     Args:
-        estimate: Estimated cost.
         readers: Assets that read the models and are not models, see `find_readers`.
     """
     previous = store.snapshots.load(
@@ -207,9 +206,7 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until no plan is being applied: an apply's JVM needs the memory. Return False on
-    timeout.
-    """
+    """Wait until no plan is being applied, because its JVM needs the memory; False on timeout."""
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:

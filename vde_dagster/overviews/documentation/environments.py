@@ -260,9 +260,7 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models with different rows; if two environments show the current state of one
-        table, its rows are equal.
-        """
+        """Yield models with different rows, except a table that both sides show as it is now."""
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):
@@ -271,7 +269,7 @@ class EnvironmentContents:
                 yield RowsDiffer(str(one.name), one.before, one.after, one.added, one.removed)
 
     def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
-        """Yield the different definitions, with the reasons if both snapshots are known."""
+        """Yield the models with different definitions, with reasons if both snapshots are known."""
         ids = {
             name: (new.snapshot_id if new else None, old.snapshot_id if old else None)
             for name, (new, old) in pairs.items()
@@ -316,13 +314,10 @@ class EnvironmentContents:
             )
 
     def published_types(self, snapshot: Snapshot) -> dict[str, str]:
-        """Return the published Spark SQL types of a snapshot's columns.
+        """Return the published Spark SQL types of a snapshot's columns, by the columns' versions.
 
-        A type comes from the first environment that has a column of this version. It is absent if
-        no environment has the column, or if the table cannot be read.
-
-        Returns:
-            Types by the columns' versions.
+        A type comes from the first environment that has a column of this version. A column has no
+        type if no environment has the column, or if the table cannot be read.
         """
         found: dict[str, str] = {}
         for one in self.shown:

@@ -1,1 +1,1 @@
-"""The editor: mistakes and consequences of a file while it is typed, for any LSP client."""
+"""Language server: mistakes in a file and the effects of edits, while the file is typed."""

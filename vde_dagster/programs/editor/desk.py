@@ -1,4 +1,4 @@
-"""The desk: open texts of a project, their analysis, and the resulting plan.
+"""Open texts of a project in an editor, their analysis, and the resulting plan.
 
 All files are read again whenever a text changed or a second has passed, which takes a tenth of a
 second for 1,000 models: unchanged files come from the cache, unchanged models from memory. So
@@ -83,7 +83,7 @@ class EditorMemo(SnapshotMemo):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The plan of a reading for an environment.
+    """The plan for an environment, given a reading.
 
     Args:
         plan: None if planning is impossible; `why` has the reason.
@@ -97,12 +97,7 @@ class Outlook:
 
 
 class Desk:
-    """Open texts of one project and their analysis; only one thread at a time may use it.
-
-    Args:
-        root: The project's folder.
-        environment: The environment to compare with.
-    """
+    """Open texts of one project, compared with an environment; for one thread at a time."""
 
     def __init__(self, root: Path, environment: str = "prod") -> None:
         self.root, self.environment = root.resolve(), environment

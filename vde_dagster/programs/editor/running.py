@@ -1,7 +1,7 @@
-"""Running the query at the cursor: a common table expression with its inputs, or a whole model,
-over the environment's tables. Nothing is written.
+"""Running the query at the cursor: a common table expression with its inputs, or a model.
 
-Queries run on a separate thread and workspace, so that requests about words do not wait for Spark.
+Queries read the environment's tables and write nothing. They run on a separate thread and
+workspace, so that requests about words do not wait for Spark.
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ MOST_ROWS = 100
 
 
 class Runnable(NamedTuple):
-    """A query that can run alone.
-
-    Args:
-        title: A description for people.
-        query: None for a model's own query.
-    """
+    """Query that can run alone: `query`, or else the model's own query."""
 
     model: Model
     title: str
@@ -95,10 +90,6 @@ class Runner:
 
     def run(self, reading: Reading, environment: str, what: Runnable, limit: int) -> str:
         """Return a query's rows as a Markdown table.
-
-        Args:
-            reading: The reading with the query's text.
-            limit: Maximum number of rows.
 
         Raises:
             VdeError: A table of the query does not exist, or Spark refuses the query.

@@ -280,11 +280,7 @@ class VdeServer(LanguageServer):
 
 
 def make_server(root: Path | None = None) -> VdeServer:
-    """Return a server with all its features.
-
-    Args:
-        root: The project's folder; by default the one that the client opens.
-    """
+    """Return a server with all features, for a folder or, by default, the client's folder."""
     server = VdeServer(root)
 
     @server.feature(lsp.INITIALIZE)

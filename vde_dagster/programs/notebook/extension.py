@@ -23,9 +23,6 @@ _HANDLERS: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
 def load_ipython_extension(shell: Any) -> None:
     """Add magics and the variable `workspace` to a notebook.
 
-    Args:
-        shell: IPython's shell.
-
     The project is in the notebook's folder, or in a folder above it.
 
     Raises:

@@ -36,7 +36,7 @@ from vde_dagster.project.sources.source import Folder
 from vde_dagster.sql.scanner import SourceText
 
 PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
-"""Name of the only column of a notebook without declared columns; it contains the page."""
+"""The only column of a notebook without declared columns; it contains the page."""
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -210,11 +210,7 @@ def _parameters(notebook: Notebook) -> set[str]:
 
 
 def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> Iterator[ModelName]:
-    """Yield the models that cells name: in `workspace.read("…")`, and in SQL.
-
-    Args:
-        lists_inputs: Whether the header lists the inputs; if so, computed names are skipped.
-    """
+    """Yield the models that cells read; with `lists_inputs`, skip names that are computed."""
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
             found = _read_by(call)
@@ -255,11 +251,7 @@ _ASKS = {"read": (0, "model", False), "ask": (1, "sql", True)}
 
 
 def _read_by(call: ast.Call) -> tuple[bool, str | None] | None:
-    """Return the query or the model's name that a call reads, if it is constant.
-
-    Returns:
-        None for all other calls.
-    """
+    """Return the query or model that a call reads, if it is constant; None for other calls."""
     function = call.func
     if not isinstance(function, ast.Attribute):
         return None

@@ -86,7 +86,7 @@ class StepWorkspace:
                 print(f"{name} = {value!r}")
 
     def pin(self, environment: str) -> NoReturn:
-        """Refuse: the plan determines what a step reads."""
+        """Raise an error: the plan determines the versions that a step reads."""
         raise UsageError(
             f"{environment} cannot be pinned in a step, which reads its plan's versions",
             hint="tag the cell `skip-execution`",

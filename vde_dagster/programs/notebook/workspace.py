@@ -54,21 +54,13 @@ class NotebookWorkspace(Workspace):
         order_by: Sequence[str] = (),
         limit: int | None = None,
     ) -> Rows:
-        """Read rows of a model that has a table, without Spark; see `read_rows`.
-
-        Raises:
-            UsageError: As in `read_rows`.
-        """
+        """Read rows of a model that has a table, without Spark; see `read_rows`."""
         shown = self.pinned(environment)
         rows = self.queries.read(shown, model, columns, where=where, order_by=order_by, limit=limit)
         return Rows(rows, shown)
 
     def ask(self, environment: str, sql: str, limit: int | None = None) -> Rows:
-        """Run a query on an environment with Spark.
-
-        Raises:
-            UsageError: As in `Queries.run`.
-        """
+        """Run a query on an environment with Spark; see `Queries.run`."""
         shown = self.pinned(environment)
         answer = self.queries.run_arrow(shown, sql, limit)
         return Rows(answer.value, shown, answer.read_live)

@@ -103,11 +103,7 @@ def _answer_head(router: APIRouter) -> None:
 
 
 class AccessLog:
-    """Writes a line for every request that it passes on.
-
-    Args:
-        file: Destination of the lines; by default stderr.
-    """
+    """Writes a line for every request that it passes on, to a file or to stderr."""
 
     def __init__(self, app: ASGIApp, file: TextIO | None = None) -> None:
         self._app = app

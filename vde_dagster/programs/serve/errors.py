@@ -40,11 +40,7 @@ _AWAY = "the state cannot be read now; see the server's output"
 
 
 class ServeError(Exception):
-    """An error response with its HTTP status.
-
-    Args:
-        kind: The error's type in the specification; by default from the status.
-    """
+    """Error response with its HTTP status; `kind` is its type in the specification."""
 
     def __init__(
         self,
@@ -66,11 +62,7 @@ class ServeError(Exception):
 
 
 def missing(kind: str, message: str) -> ServeError:
-    """Return the error for a missing object.
-
-    Args:
-        kind: The kind of object: `Warehouse`, `Namespace`, `Table` or `View`.
-    """
+    """Return the error for a missing `Warehouse`, `Namespace`, `Table` or `View`."""
     return ServeError(404, message, f"NoSuch{kind}Exception")
 
 

@@ -37,11 +37,7 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """One version of an environment; it never changes, so everything is read once.
-
-    Args:
-        repeats: Finds the snapshots that have two output columns with the same values.
-    """
+    """One version of an environment; it never changes, so everything is read once."""
 
     workspace: Workspace
     version: Environment

@@ -40,7 +40,6 @@ def selections(
     """Return the models without a table whose queries only select columns of one model.
 
     Args:
-        queries: The models without a table.
         owners: The models with a table, at least all that `queries` read.
     """
     found: dict[ModelName, ShownTable | None] = {}
@@ -101,11 +100,7 @@ class Repeats:
 def doubled(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> Doubled | None:
-    """Return the tables for a model that shows one column of its table under two names.
-
-    Returns:
-        None if each name has a separate column.
-    """
+    """Return the tables for a model that shows one column under two names, or None."""
     location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
         return None  # Loading it reports the reason.

@@ -28,11 +28,7 @@ _POLICY = (
 
 
 def site_route(root: Path) -> APIRouter:
-    """Return the routes of sites.
-
-    Args:
-        root: The project's folder.
-    """
+    """Return the routes of the sites in a project's folder."""
     router = APIRouter()
 
     @router.get("/site/{version}", include_in_schema=False)

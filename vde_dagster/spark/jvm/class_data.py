@@ -20,7 +20,7 @@ _KEPT = 3
 
 
 def archive_path(known: KnownStart) -> Path:
-    """Return the path of a command's archive: a hash of its jars and of options without memory."""
+    """Return the path of a command's archive, named by a hash of its jars and its options."""
     jars = (os.stat(jar) for jar in (os.path.realpath(known.java), *known.class_path))
     name = digest(
         *(option for option in known.options if not option.startswith("-Xm")),
@@ -40,10 +40,6 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
     """Let a JVM archive the classes that it has loaded.
 
     HotSpot starts another JVM for that, which takes some 40 s of one core.
-
-    Args:
-        known: How the JVM was started.
-        jvm: Py4J's view of the JVM.
 
     Raises:
         Py4JError, OSError: The archive could not be written, and no part of it remains.

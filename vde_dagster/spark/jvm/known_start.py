@@ -44,14 +44,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownStart:
-    """A command that starts a JVM for Spark.
-
-    Args:
-        java: The path of the program.
-        options: The JVM's options.
-        class_path: Existing jars, Spark's own and the packages'.
-        spark_home: Spark's folder.
-    """
+    """Command that starts a JVM for Spark; the class path has Spark's and the packages' jars."""
 
     java: str
     options: tuple[str, ...]
@@ -94,12 +87,7 @@ class KnownStart:
             os.replace(file.name, place)
 
     def begin(self, log: IO[bytes], *options: str) -> Gateway | None:
-        """Start the JVM and wait for its gateway; return None if the JVM ends.
-
-        Args:
-            log: File for the JVM's output.
-            options: Additional options of the JVM.
-        """
+        """Start the JVM and wait for its gateway; return None if the JVM ends."""
         folder = Path(tempfile.mkdtemp(prefix="vde-gateway-"))
         try:
             process = subprocess.Popen(

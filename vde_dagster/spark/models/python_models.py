@@ -207,13 +207,7 @@ def model_context(
     page: Path | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ModelContext:
-    """Return the context of one call of a Python model.
-
-    Args:
-        root: The project's folder.
-        page: Path for a notebook that the code may write.
-        is_cancelled: Returns whether the plan or query was canceled.
-    """
+    """Return the context of one call of a Python model."""
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
     python = snapshot.model.python
     assert python is not None
@@ -350,9 +344,7 @@ def _as_spark(
 
 
 def _arrow(part: Any) -> Any:
-    """Convert results of Polars, DuckDB and other libraries to Arrow; pandas and Spark results
-    stay.
-    """
+    """Convert results of Polars, DuckDB and other libraries to Arrow; keep pandas and Spark."""
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -372,9 +364,6 @@ def source_frame(
     """Return a task's rows, selected by name and cast to the physical table's types.
 
     Columns that the query lacks (retired columns, and columns that the kind adds) become NULL.
-
-    Args:
-        is_cancelled: Returns whether the task's plan was canceled; for Python models.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     made = [(output, physical) for output, physical in task.columns if output in computed]

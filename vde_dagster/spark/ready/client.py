@@ -21,11 +21,7 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_ready(arguments: Sequence[str]) -> int | None:
-    """Run a command in a copy of the ready process.
-
-    Returns:
-        Its exit code; None if the ready process is missing, or differs from this one.
-    """
+    """Run a command in a copy of the ready process; return its exit code, or None without it."""
     if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
         return None
     try:
@@ -49,7 +45,6 @@ def ask(
     """Run a module's `call` in a copy of a project's ready process.
 
     Args:
-        root: The project's folder.
         streams: Descriptor, encoding and error handler of standard input, output and errors.
 
     Returns:

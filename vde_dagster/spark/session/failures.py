@@ -90,11 +90,7 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
 
 
 def is_missing_table(error: VdeError, table: str) -> bool:
-    """Return whether a query failed because a table does not exist.
-
-    Args:
-        table: Quoted namespace and name.
-    """
+    """Return whether a query failed because a table (as `schema.name`, quoted) is missing."""
     return f"[{_NO_TABLE}]" in error.message and table in error.message
 
 
@@ -210,7 +206,7 @@ def cause_line(error: BaseException) -> str:
 
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
-    """Return (class, message) of the Java exceptions behind a Python exception, outermost first."""
+    """Return (class, message) of the Java exceptions that caused an exception, outermost first."""
     stack = getattr(error, "getStackTrace", None)
     if callable(stack):  # From Spark Connect, where Java's exceptions arrive as text.
         return _parsed_causes(str(error), stack() or "")

@@ -74,8 +74,7 @@ def has_own_jvm() -> bool:
 def has_ended(error: BaseException | None = None) -> bool:
     """Return whether the JVM that this process started has ended.
 
-    Args:
-        error: If it reports a broken connection to the JVM, wait for the JVM's end.
+    If an error reports a broken connection to the JVM, wait for the JVM's end.
     """
     if not _launched:
         return False

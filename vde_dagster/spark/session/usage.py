@@ -1,4 +1,4 @@
-"""Resources used by Spark's tasks for the jobs of a tag, from the status stores behind its UI.
+"""Resources used by Spark's tasks for the jobs of a tag, from the status stores of its UI.
 
 The stores exist without the UI. They follow Spark's events, which arrive a moment after the work,
 and drop old events: incomplete figures of a tag are not reported.
@@ -69,13 +69,9 @@ def read_usage(context: SparkContext, tag: str) -> Usage:
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Serve usage on a port, because Spark Connect clients cannot read the status stores.
+    """Serve usage on a loopback port, because Connect clients cannot read the status stores.
 
-    Args:
-        token: Secret that clients must send.
-
-    Returns:
-        The port, on the loopback interface.
+    Clients must send the token. Returns the port.
     """
 
     class Answer(StreamRequestHandler):

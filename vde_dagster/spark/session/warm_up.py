@@ -44,7 +44,6 @@ class WarmUp(threading.Thread):
     """Exercises the JVM of this process, and archives its classes unless an archive exists.
 
     Args:
-        master: The server's URL.
         folder: Place for the project that the warm-up builds.
         known: How the JVM was started; None if Spark's scripts did.
     """

@@ -289,9 +289,7 @@ class DbtVersions(Versions):
     """
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: all of the query's rows, as current
-        versions.
-        """
+        """Return the query of a table's first rows: all rows of the query, as current versions."""
         return self._select(self._added(self._since(), "NULL", "False"), source)
 
     def merge(self, target: str, source: str) -> str:

@@ -1,8 +1,8 @@
 """Digests of the rows that a fill writes, computed by Spark in the job that writes them.
 
-The digest of some columns adds up two 64-bit hashes of every row, each in two halves so that no
-sum overflows before two thousand million rows. `xxhash64` ignores NULLs and the boundaries between
-arrays, so these are hashed along with the values.
+The digest of some columns adds up two 64-bit hashes of every row, each in two halves so that no sum
+overflows before two billion rows. `xxhash64` ignores NULLs and the boundaries between arrays, so
+these are hashed along with the values.
 """
 
 from __future__ import annotations

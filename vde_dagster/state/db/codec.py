@@ -29,7 +29,7 @@ class StoredPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """The columns of a physical table, plus attributes that only few tables have."""
+    """Columns of a physical table, plus attributes that only few tables have."""
 
     columns: tuple[PhysicalColumn, ...]
     preview: Preview | None = None
@@ -48,7 +48,7 @@ def unpack(data: bytes) -> Any:
 
 
 def is_whole(data: bytes) -> bool:
-    """Return whether a stored value is intact, judged by its checksum."""
+    """Return whether a stored value's checksum is correct."""
     try:
         return bool(_inflate(data))
     except zlib.error:
@@ -64,7 +64,7 @@ def matches_id(key: str, data: bytes) -> bool:
 
 
 class ForeignContentError(StoreError):
-    """The content of a row does not hash to the id under which it is stored."""
+    """A row's content does not hash to the id under which it is stored."""
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
@@ -75,11 +75,8 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 def load_snapshot(data: bytes, key: str) -> Snapshot:
     """Read a stored snapshot, and verify that its content hashes to the given id.
 
-    Args:
-        key: The id under which it is stored.
-
     Raises:
-        ForeignContentError: The content is a different definition than the id names.
+        ForeignContentError: The content has another id.
         StoreError: The bytes are damaged, or have an unsupported format.
     """
     snapshot = _read(lambda content: from_content(key, content), data)

@@ -1,17 +1,15 @@
 """Connections and transactions, with the same guarantees on SQLite and on PostgreSQL.
 
 SQLite: write-ahead log, and every writing transaction begins with `BEGIN IMMEDIATE`, so that it
-never has to give up half way because it read before it wrote. `synchronous=FULL` because an
-acknowledged publication must survive a power cut: in WAL mode NORMAL may lose the last commits.
+never fails halfway because it read before it wrote. `synchronous=FULL` because an acknowledged
+publication must survive a power cut: in WAL mode NORMAL may lose the last commits.
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
-snapshot, without serialization failures). The server ends a transaction whose client sends nothing
-for a while (a stopped machine, a lost network), so that no client blocks the others for longer than
-that.
+snapshot, without serialization failures). The server ends a transaction whose client is silent for
+a while (a stopped machine, a lost network), so that this client blocks other clients no longer.
 
-A transaction is all or nothing, so its commit is the side effect that matters. The connection
-carries the transaction's name (`TRANSACTION`), so that tests can also intercept single statements,
-because the code between two statements may fail.
+The commit is the side effect that tests intercept. The connection also carries the transaction's
+name (`TRANSACTION`), so that tests can intercept single statements.
 """
 
 from __future__ import annotations
@@ -136,10 +134,10 @@ def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str
     """Execute a query whose rows stay locked until the transaction ends.
 
     A login that writes through views can lock rows only through a function of the database. Without
-    one, rows are read unlocked, and a conflict makes one transaction fail.
+    such a function, rows are read unlocked, and a conflict makes one transaction fail.
 
     Args:
-        by: Name of that function, which takes the key of the row.
+        by: Name of the function, which takes `key`.
     """
     if not writes_by_views(connection):
         return connection.execute(query.with_for_update())
@@ -188,8 +186,7 @@ def _sqlite_engine(url: URL) -> Engine:
 def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
     """Return SQLite's connected dialect and the process's cache of compiled statements.
 
-    A process opens many stores (Dagster opens one per tick and run), and compiling a statement
-    takes longer than running it.
+    Compiling a statement takes longer than running it, and a process may open many stores.
     """
     engine = create_engine("sqlite://")
     engine.connect().close()
@@ -371,10 +368,10 @@ class Database:
         Args:
             work: Writes through the connection; called at each attempt, so it may change nothing
                 but the database.
-            idempotent: Whether running it again after a commit is harmless; then a lost response
-                is retried too.
-            beside: Tables to lock, from the fifth attempt on, because concurrent writers keep
-                making it fail. The table that all writers lock first comes first.
+            idempotent: Whether repeating a committed transaction is harmless; then it is also
+                retried after a lost response.
+            beside: Tables to lock from the fifth attempt on, against concurrent writers. The table
+                that all writers lock first comes first.
 
         Raises:
             StoreError: The database stayed busy, could not be reached, or is full or read-only.
@@ -406,9 +403,9 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """Ask the server to end stalled transactions that hold locks.
+        """Make the server end stalled transactions that hold locks.
 
-        Without roles, or for a read-only login, the server refuses; the wait continues.
+        The server refuses this without roles, or for a read-only login; then the wait continues.
         """
         end = text("SELECT vde_end_stalled()")
         with (
@@ -439,7 +436,7 @@ class Database:
                 raise
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table exists; a plug-in creates its tables when it first writes."""
+        """Return whether a table exists; plug-ins create tables when they first write."""
         with self.reading() as conn:
             return inspect(conn).has_table(name)
 
@@ -496,11 +493,7 @@ class Database:
     def upsert(
         self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *changed: str
     ) -> int:
-        """Insert rows, or update some columns of existing ones; return the number of rows written.
-
-        Args:
-            connection: The connection of a writing transaction.
-        """
+        """Insert rows, or update some columns of existing rows; return the number of rows."""
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:

@@ -1,9 +1,9 @@
 """The port through which every side effect passes by name, and the clock of the state.
 
 A side effect is a change that outlives the process: a database commit, a file written or deleted,
-an Iceberg commit, a lease. Code wraps each in `with effects.at("publish.commit"):` directly around
-the one call that acts, so that a test can stop the process before or after it, let it fail, or
-lose its response. In production the port does nothing and costs one method call.
+an Iceberg commit, a lease. Code wraps each side effect in `with effects.at("publish.commit"):`, so
+that a test can stop the process before or after it, let it fail, or lose its response. In
+production the port does nothing and costs one method call.
 
 On PostgreSQL the clock is the server's, so that machines which share a state agree on the time.
 SQLite is used by one machine, whose clock cannot be compared with another.
@@ -38,7 +38,7 @@ _NOTHING = nullcontext()
 
 
 class NoEffects:
-    """The port in production: side effects just run."""
+    """Port in production: does nothing around side effects."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class NoEffects:
 MOST_APART = timedelta(seconds=30)
 """Maximum difference between a writing machine's clock and the database server's."""
 STEP = timedelta(seconds=1)
-"""Steps back, or differences between processes, up to this are no sign of a wrong clock."""
+"""Maximum step back of a clock, or difference between processes, that is not an error."""
 _FRESH_SECONDS = 10.0
 """Seconds for which a comparison of two clocks remains valid."""
 

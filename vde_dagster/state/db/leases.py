@@ -1,10 +1,10 @@
 """Leases: exclusive, time-limited rights to work on a resource, with fencing tokens.
 
 A lease is a row with an owner, an end, and a token that grows with every change of owner. A
-heartbeat renews it; after its end any process can take it over under a higher token. Commits
-verify their token (`LeaseStore.check`), so an owner who stalled past its end cannot write late
-(Kleppmann, "How to do distributed locking", 2016: fencing tokens). A lease ends early if its
-owner's process is known to have ended: killed, or without disk space to give the lease back.
+heartbeat renews it; after its end any process can take it over under a higher token. Commits verify
+their token (`LeaseStore.check`), so an owner who stalled past its end cannot write late (Kleppmann,
+"How to do distributed locking", 2016: fencing tokens). A lease ends early if its owner's process
+was killed, or could not release it because the disk was full.
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ _GIVEN_UP: set[tuple[str, str, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An exclusive right to work on a resource.
-
-    Args:
-        resource: The name of the resource (`environment/prod`, `table/<id>`).
-    """
+    """Exclusive right to work on a resource, such as `environment/prod` or `table/<id>`."""
 
     resource: str
     owner: str
@@ -112,11 +108,7 @@ class LeaseStore:
         *,
         by_time: bool = False,
     ) -> tuple[Lease | None, str, datetime]:
-        """Acquire a lease, or return its owner and its end.
-
-        Args:
-            by_time: Whether a lease lasts until its end even if its owner's process has ended.
-        """
+        """Acquire a lease, or return its owner and end; `by_time` ignores ended processes."""
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
         row = conn.execute(_LEASE, {"of": resource}).one_or_none()
@@ -139,7 +131,7 @@ class LeaseStore:
         return Lease(resource, owner, token), owner, until
 
     def _is_over(self, row: Any) -> bool:
-        """Return whether a lease's owner ended before the lease, or failed to release the lease."""
+        """Return whether a lease's owner ended or could not release the lease."""
         return self._named(row.resource, row.token) in _GIVEN_UP or has_ended(row.process)
 
     def _named(self, resource: str, token: int) -> tuple[str, str, int]:
@@ -211,7 +203,8 @@ class LeaseStore:
 
         Args:
             owner: Name for messages; the system user and this process by default.
-            ttl_seconds: Lifetime of the lease after this process ends; renewed every third of it.
+            ttl_seconds: Lifetime of the lease after the last renewal; it is renewed after each
+                third.
 
         Raises:
             ConflictError: Another owner has the lease.

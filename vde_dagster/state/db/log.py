@@ -5,8 +5,8 @@ of the row before it and its content, so a changed, removed or inserted row brea
 and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all later
 rows can build a consistent chain; a hash that was recorded elsewhere reveals that. The log is
 separate from the outbox, whose records are deleted after a while, numbered when they are read, and
-written by every fill of workers that must not wait for each other. Acts are few, so they may wait:
-of two concurrent acts, one finds the other's number in use and tries again.
+written by every fill without waiting. Acts are rare, so they may wait: of two concurrent acts, one
+finds the other's number in use and tries again.
 
 On PostgreSQL the database sets number, time, database user and hashes (`guards`), and rejects
 changes of rows. A SQLite file has no users: `who` is the name that the client gave.
@@ -70,7 +70,6 @@ class LogEntry:
         act: The kind of act; `sql`: an environment was changed by SQL outside this program.
         version: The environment's version that it created.
         detail: Further details, as JSON.
-        previous: The hash of the row before.
     """
 
     number: int
@@ -111,7 +110,7 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value so that no two sequences are encoded alike; `guards` does the same in SQL."""
+    """Encode a value so that no two sequences have equal bytes; `guards` does this in SQL."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
@@ -153,7 +152,7 @@ class LogStore:
         environment: str | None,
         detail: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write an act to the log, in the transaction that performs it; see `record`."""
+        """Write an act to the log, in the transaction that performs it."""
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:

@@ -6,8 +6,8 @@ transaction commits late. Rows are therefore numbered when they are read: one re
 assigns the next numbers to all visible rows that have none. A row that becomes visible later gets a
 later number, and a row written after reading another one gets a higher number. Writers never wait.
 
-A consumer stores the last number that it has read: exporters in this table, Dagster in its
-sensor, as two of its code locations may show one state under different keys.
+A consumer stores the last number that it has read: exporters in this table, Dagster in its sensor,
+because two code locations may show one state under different keys.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ class Outbox:
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return the records of one origin; unnumbered records are included only without a
-        bound.
-        """
+        """Return an origin's records; unnumbered records are included only without a bound."""
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)
@@ -159,7 +157,7 @@ class Outbox:
         self._set_cursor(consumer, lambda known: max(known, number))
 
     def last_left(self) -> int | None:
-        """Return the number that a consumer stored last by `set_left`, or None."""
+        """Return the number that `set_left` stored last for any consumer, or None."""
         query = select(_ROW.subject).where(
             _ROW.kind == _CURSOR, _ROW.origin.endswith(_LEFT, autoescape=True)
         )
@@ -188,7 +186,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write records that belong to no other change, in a transaction of their own."""
+        """Write records that belong to no other change, in a separate transaction."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:

@@ -1,12 +1,11 @@
 """PostgreSQL as the state's database: limits of a transaction, and batches without a pipeline.
 
-The server ends a transaction whose client is idle, by `idle_in_transaction_session_timeout`. It
-counts from the moment at which it is ready for the next message, and any message ends the count.
-psycopg's own `executemany` is a pipeline that may send a flush request after its last
-synchronization: the server has nothing to answer then and does not count again, so a client that
-stopped at that point held its locks for as long as it was stopped (PostgreSQL 15 to 18 alike).
-Within a pipeline the server does not count either. So a batch is one message with all its
-statements here, and the message that begins a transaction also limits it.
+The server ends a transaction whose client is idle for `idle_in_transaction_session_timeout`. It
+measures from the moment at which it is ready for the next message. psycopg's own `executemany` is a
+pipeline that may send a flush request after its last synchronization: then the server does not
+measure, so a client that stops at this point keeps its locks (PostgreSQL 15 to 18). Within a
+pipeline the server does not measure either. Therefore a batch is sent here as one message with all
+statements, and the message that begins a transaction also limits it.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _KEEPALIVE = {"idle": 10, "interval": 5, "count": 4}
 
 
 def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
-    """Connect to a server; opens nothing yet.
-
-    Args:
-        idle_seconds: How long a client may be idle in a transaction.
-    """
+    """Create an engine whose clients may be idle in a transaction for `idle_seconds`."""
     idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
     alive = {
         "keepalives": 1,
@@ -74,10 +69,10 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-    """Connect to a server outside of the state, with transactions that end with their client.
+    """Create an engine for a server outside of the state, whose transactions end with their client.
 
     Args:
-        idle_seconds: How long a client may be idle in a transaction.
+        idle_seconds: Maximum time for which a client may be idle in a transaction.
         options: Further options of SQLAlchemy's `create_engine`.
     """
     limits = transaction_limits(int(idle_seconds * 1000))
@@ -134,9 +129,7 @@ class _LiteralFloat(Dumper):
 
 
 class BatchCursor(psycopg.Cursor[Any]):
-    """A cursor that limits its transactions, and sends a batch as one message.
-
-    After a message the server measures how long it waits for the next one.
+    """Cursor that limits its transactions, and sends a batch as one message.
 
     Args:
         limits: The statements that limit a transaction, in the message that begins it.

@@ -51,9 +51,7 @@ def _identity(pid: int) -> str | None:
 
 
 def _state(pid: int) -> tuple[str, str] | None:
-    """Return a process's state and start, in ticks since the machine started; None if
-    unreadable.
-    """
+    """Return a process's state and its start in clock ticks since boot; None if unreadable."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

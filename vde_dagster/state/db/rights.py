@@ -60,11 +60,7 @@ _PREFIXES = ("vde_", "iceberg_")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A database role and its right.
-
-    Args:
-        members: Logins and roles in it, without the role of the next higher right.
-    """
+    """Database role, its right, and its members without the role of the next higher right."""
 
     right: Right
     name: str
@@ -76,7 +72,7 @@ class Login:
     """The current login.
 
     Args:
-        owns: Whether it owns the state's tables and so may do everything.
+        owns: Whether the login owns the state's tables and so may do everything.
         roles: The names of roles by right; empty if the state has none.
     """
 
@@ -109,10 +105,7 @@ class RightsStore:
         return login is None or login.has(right)
 
     def require(self, right: Right, what: str) -> None:
-        """Check that the current login has a right.
-
-        Args:
-            what: The intended act, as an infinitive.
+        """Check that the current login has a right; `what` is the intended act, as an infinitive.
 
         Raises:
             NotAllowedError: The login lacks the right; the message names the missing role.
@@ -129,7 +122,7 @@ class RightsStore:
         """Check that the current login may change an environment.
 
         Raises:
-            NotAllowedError: The login may not change the environment.
+            NotAllowedError: The login lacks the right to publish, or to apply.
         """
         self.require("publish" if environment == PRODUCTION else "apply", what)
 
@@ -238,11 +231,7 @@ class RightsStore:
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Apply the roles' grants and put the guards on all current tables.
-
-    Args:
-        names: The names of the roles by right; by default the existing ones.
-    """
+    """Apply the grants of the given or existing roles, and put the guards on all current tables."""
     if names is None:
         known = _login(connection).roles
         names = {right: known[right] for right in RIGHTS if right in known}

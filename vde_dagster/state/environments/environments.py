@@ -37,11 +37,7 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """The summary of an environment, read without its entries.
-
-    Args:
-        frozen: The version that it shows permanently (`prod@41`); None if it can change.
-    """
+    """Summary of an environment; `frozen` is the version that it shows permanently (`prod@41`)."""
 
     name: str
     version: int

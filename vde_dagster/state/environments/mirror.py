@@ -1,8 +1,8 @@
-"""The journal of mirrored views: the target of each, its writer, and since when it is behind.
+"""Journal of mirrored views: their targets and writers, and since when they are outdated.
 
-The publish transaction records each view's target. From then on the view is behind, until a writer
-has updated it and recorded that. A write begins under a lease and records its writer: if the writer
-never records how the write ended, it may still happen, so the view is watched for a while.
+The publish transaction records each view's target. From then on the view is outdated, until a
+writer has updated it and recorded that. A write begins under a lease and records its writer: if the
+writer never records the end, the write may still happen, so the view is watched for a while.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.db.rows import upsert
 
 WATCHED = timedelta(minutes=10)
-"""How long a view is watched after its writer died, because a request may arrive late."""
+"""Time for which a view is watched after its writer died, because a request may arrive late."""
 _TABLE = schema.mirrored_views
 _ROW = _TABLE.c
 
@@ -115,7 +115,7 @@ class MirrorStore:
         return self._read(connection, _ROW.catalog_name == catalog)
 
     def waiting(self, catalog: str) -> list[MirroredView]:
-        """Return the views that are behind, or watched."""
+        """Return the views that are outdated or watched."""
         open_ = or_(_ROW.behind_since.is_not(None), _ROW.watched_until.is_not(None))
         return self._read(None, _ROW.catalog_name == catalog, open_)
 

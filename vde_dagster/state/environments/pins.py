@@ -80,11 +80,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The current snapshot of a table, from its metadata file.
-
-    Args:
-        growth: Rows added and removed since the previous snapshot, if known.
-    """
+    """Current snapshot of a table, from its metadata file; `growth` is since the previous one."""
 
     table_id: str
     location: str
@@ -380,12 +376,7 @@ _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """A table whose pin differs from the previous version's.
-
-    Args:
-        is_new: Whether the previous version did not show the table.
-        is_back: Whether an older version showed the table, as after a rollback.
-    """
+    """Table whose pin differs from the previous version's; `is_back` after a rollback."""
 
     version: int
     table_id: str

@@ -2,10 +2,9 @@
 
 The row of a publication moves from `intended` to `committed` (in the publish transaction itself) or
 to `aborted`. If the catalog is outside that transaction, the row is `decided` until every pointer
-has followed, and `committed` after that. The first step and the abort are updates of the same row
-that require `intended`, so a process that lost a commit's response decides the publication by
-trying to abort it: the database lets that wait for a commit under way, and then either the abort or
-the commit has happened, never both and never later.
+has followed, and `committed` after that. Commit and abort are updates of the same row that require
+`intended`. So a process that lost a commit's response tries to abort the publication: the database
+makes the abort wait for a running commit, and then exactly one of the two has happened.
 """
 
 from __future__ import annotations
@@ -73,11 +72,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """The state store's record of a publication.
-
-    Args:
-        status: The outcome; `unused` marks a list of files to delete rather than a publication.
-    """
+    """Record of a publication; the status `unused` marks files to delete, not a publication."""
 
     id: str
     environment: str
@@ -138,7 +133,7 @@ class PublicationStore:
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Return the status of a publication, and make its decision final.
+        """Return the final status of a publication.
 
         A publication that has not happened is aborted, so that it cannot happen later.
         """
@@ -205,11 +200,7 @@ class PublicationStore:
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return the files of publications that may still happen, and the files that they replace.
-
-        Args:
-            but: Ids of publications to leave out.
-        """
+        """Return old and new files of publications, except `but`, that may still happen."""
         query = select(_ROW.publication_id, _ROW.files).where(
             _ROW.status.in_(("intended", "decided"))
         )
@@ -220,7 +211,7 @@ class PublicationStore:
         return found
 
     def mark_cleaned(self, publication_id: str) -> None:
-        """Record that a publication left no unused file behind."""
+        """Record that no unused file of a publication remains."""
         ended = (_ROW.publication_id == publication_id, _ROW.status != "intended")
         cleaned = update(schema.publications).where(*ended)
         cleaned = cleaned.values(cleaned_at=self.database.clock.now())

@@ -1,6 +1,6 @@
 """Statements to run before and after an apply, and after views are published.
 
-The publish transaction records them, so if a process dies after it, the next process that works on
+The publish transaction records them. If the process dies afterwards, the next process that works on
 the environment runs them. A row is deleted when its statement has run.
 """
 
@@ -65,7 +65,7 @@ class StatementStore:
     ) -> None:
         """Record statements to run after views are published, in the publish transaction.
 
-        They replace the remaining statements of earlier publications for the same models.
+        They replace statements of earlier publications that have not run yet for the same models.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)

@@ -23,11 +23,7 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The record of a token, without its secret.
-
-    Args:
-        row_filter: The rows that the token may read, as a filter expression; None for all.
-    """
+    """Record of a token, without its secret; `row_filter` limits the rows that it may read."""
 
     id: str
     environment: str

@@ -66,7 +66,7 @@ def _entry(
     held_schema_id: int | None,
     held_snapshot_id: int | None,
 ) -> Entry:
-    """Return an entry, the same object for all environments that share it: most share thousands."""
+    """Return an entry, as one object for all environments: most environments share thousands."""
     held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
@@ -119,8 +119,8 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close changed entries and open new ones; return the numbers of models added, changed,
-    removed.
+    """Close changed entries and open new ones; return the numbers of added, changed, removed
+    models.
 
     A model that only begins or ends to be held at an earlier state does not count as changed.
     """
@@ -351,8 +351,8 @@ class VersionStore:
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
         """Return earlier versions of an environment that may differ from a version.
 
-        An environment that is run every hour has many consecutive versions with identical entries:
-        of these only the newest is returned.
+        Of consecutive versions with identical entries, as hourly runs create them, only the newest
+        is returned.
         """
         known = schema.environment_versions.c
         versions = (
@@ -395,7 +395,7 @@ class VersionStore:
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Return whether an environment was dropped since a version, so its pins are not kept."""
+        """Return whether an environment was dropped since a version, and so keeps no pins."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
@@ -413,11 +413,7 @@ class VersionStore:
     def entry_changes(
         self, name: str, first: int, last: int
     ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
-        """Return, by version, the entries that changed: (new entry, previous entry).
-
-        Args:
-            first: The first version to include; `last` is the last.
-        """
+        """Return changes of entries by version, from `first` to `last`: (new, previous)."""
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
             entry.environment == name,
@@ -456,8 +452,8 @@ class VersionStore:
     def current_base(self, name: str, base_version: int) -> int | None:
         """Return the version that a plan can be applied to; None if the environment has changed.
 
-        It is the current version, if every model still has the table and snapshot that it had at
-        the plan's base: runs and backfills publish versions that differ only in tables' rows.
+        This is the current version if every model has the same table and snapshot as at the plan's
+        base: runs and backfills publish versions that differ only in tables' rows.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)

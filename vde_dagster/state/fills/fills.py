@@ -119,9 +119,7 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return the record of a later skip of the same rows: it refers to this fill and its
-        cost.
-        """
+        """Return the record of a later skip of the same rows, with this fill's time and cost."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -191,7 +189,7 @@ class FillStore:
     ) -> None:
         """Record that a range of a table is filled and audited; repeated calls are harmless.
 
-        Ranges that became outdated after the plan's apply began remain to be filled again.
+        Ranges that became outdated after the plan's apply began must still be filled again.
 
         Args:
             waited: Whether an earlier record announced it as pending until a publication.
@@ -251,7 +249,7 @@ class FillStore:
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
         """Mark ranges that were filled early, because a clock ran ahead, as missing.
 
-        Their fills are redated to now, so that they are older than all later fills.
+        Their fills get the current time, so that they are older than all later fills.
         """
         late = now + STEP
 

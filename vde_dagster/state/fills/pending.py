@@ -96,7 +96,7 @@ class PendingStore:
         """Turn pending fills into filled intervals, in the publication's transaction.
 
         Args:
-            table_ids: The tables that move; None for all. Slots that were skipped need no move.
+            table_ids: The tables that move; None for all. Skipped fills are always included.
         """
         own = _ROW.plan_id == plan_id
         if table_ids is not None:

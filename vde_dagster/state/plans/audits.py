@@ -25,7 +25,7 @@ class AuditRecord:
     """The stored result of one audit of one range.
 
     Args:
-        table_id: The physical table, or None for a view.
+        table_id: None for a view.
         environment: The environment of an audit run, or None for an audit of a plan.
     """
 
@@ -44,7 +44,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """An audit run of an environment; its id takes the place of a plan's id."""
+    """Audit run of an environment; results store its id in place of a plan's id."""
 
     id: str
     environment: str
@@ -104,8 +104,7 @@ class AuditStore:
     def failing(self, table_id: str) -> list[AuditRecord]:
         """Return the results with failing rows that a table's readers see, oldest first.
 
-        Omits results on unpublished branches, and results covered by newer results of the same
-        audit.
+        Results on unpublished branches, and results replaced by newer ones, are left out.
         """
         failed = self.results(table_id=table_id, failed=True)
         if not failed:

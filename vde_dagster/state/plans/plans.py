@@ -80,10 +80,11 @@ class PlanStore:
         A definition that an environment shows keeps the id under which it is stored.
 
         Args:
-            once: Whether a proposal is not stored if an equal one waits, as two sensors make it.
+            once: Whether a proposal is not stored if an equal proposal waits: two sensors may
+                create the same one.
 
         Returns:
-            The plan's id, or the id of the equal one.
+            The plan's id, or the id of the equal proposal.
 
         Raises:
             StoreError: The state has another plan, or another definition, under one of the ids.
@@ -292,7 +293,7 @@ class PlanStore:
     ) -> None:
         """Change a plan's status: planned → applying → applied, failed, superseded or rejected.
 
-        A failed plan may be applied again; one that was applied, superseded or rejected may not.
+        A failed plan may be applied again; an applied, superseded or rejected plan may not.
 
         Args:
             who: Author of the change, for the log.
@@ -300,7 +301,7 @@ class PlanStore:
 
         Raises:
             UsageError: No plan has this id.
-            ConflictError: The plan is past that status.
+            ConflictError: The plan's status does not allow the new status.
         """
 
         def work(conn: Connection) -> None:
@@ -356,7 +357,7 @@ class PlanStore:
     def git_branch(self, environment: str) -> str | None:
         """Return the Git branch that an environment was made for; '' without one, None if unknown.
 
-        It is also None for an expired environment, whose name is free for another branch.
+        For an expired environment it is also None, because another branch may take the name.
         """
         table, head = schema.plans.c, schema.environments.c
         over = head.expires_at <= self.database.clock.now()
@@ -394,7 +395,7 @@ class PlanStore:
 
 
 def _definitions(plan: Plan) -> tuple[object, ...]:
-    """Return what a plan publishes; plans that are made again have other ids of new tables."""
+    """Return the definitions and statements that a plan publishes, to compare plans."""
     return {name: entry.snapshot_id for name, entry in plan.entries.items()}, plan.statements
 
 

@@ -154,7 +154,8 @@ class SnapshotStore:
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the stored view types of many snapshots in one query.
 
-        A login that may publish ignores types that lesser logins stored, and analyzes them again.
+        A login that may publish ignores types that other logins stored, and Spark analyzes them
+        again.
         """
         with self.database.reading() as conn:
             trusted = not writes_by_views(conn) or has_right(conn, "publish")
@@ -176,11 +177,7 @@ class SnapshotStore:
                 yield key, f"the types of {known[key].name} are for {found}, but it has {own}"
 
     def save_view_types(self, types: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-        """Store Spark's output types of VIEW models, replacing older ones.
-
-        Args:
-            types: (column, Spark SQL type) by snapshot.
-        """
+        """Store or replace Spark's output types of VIEW models: (column, type) by snapshot."""
         rows = [
             {"snapshot_id": key, "columns": json.dumps(list(columns)), "db_user": None}
             for key, columns in types.items()
@@ -192,7 +189,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether stored types have a snapshot's column names, as far as those are known."""
+    """Return whether stored types have a snapshot's column names, as far as these are known."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

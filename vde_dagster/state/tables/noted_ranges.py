@@ -1,7 +1,7 @@
 """Ranges of tables to compute again, until work that began later has filled them.
 
 They are the ranges that a restatement makes outdated, see `fills.outdated`, and parts of interval
-units, see `Part`. A part is recorded before it is filled, so it is on record even if the apply
+units, see `Part`. A part is recorded before it is filled, so that it is known even if the apply
 dies. A fill removes the ranges that it covers if the apply of its plan began after they were
 recorded. A part is removed only by a fill of its whole unit, because another partial fill records
 it again.
@@ -54,9 +54,7 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Remove the ranges that a fill covers, with its record; return those noted after the apply
-    began.
-    """
+    """Remove the ranges that a fill covers; return those noted after the apply began."""
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:

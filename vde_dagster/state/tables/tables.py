@@ -167,7 +167,7 @@ class TableStore:
         )
 
     def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
-        """Read a live table with its filled intervals, or raise `not_live`."""
+        """Read a live table with its filled intervals; raise `not_live` for other tables."""
         with self.database.reading(connection) as conn:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
@@ -276,9 +276,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store newer hashes of a table, unless a live table has them; return whether they were
-        stored.
-        """
+        """Store newer hashes of a table, unless a live table has them; return whether stored."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:

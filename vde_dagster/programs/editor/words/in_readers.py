@@ -82,7 +82,7 @@ class ReaderFiles:
 
     @cached_property
     def _semantic_models(self) -> Mapping[str, ModelName]:
-        """The project's model behind each semantic model, by the semantic model's name."""
+        """The project's model of each semantic model, by the semantic model's name."""
         found: dict[str, ModelName] = {}
         for path, form in self.paths.items():
             text = self._reading.text(path) if form == "metrics" else ""
@@ -146,7 +146,7 @@ class _Words(YamlWords):
             )
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find texts in rules that may be names of columns; only the author knows which are."""
+        """Find texts in rules that may be names of columns, which only the author can confirm."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
         for name in self.reading.snapshots if found else ():
             for column in column_names(self.reading.snapshots, name) or ():

@@ -1,6 +1,4 @@
-"""Words of YAML files: models, columns and CTEs in unit tests and in declarations of external
-models, and completion in an unfinished file.
-"""
+"""Words of YAML files of unit tests and external models, and completion in unfinished files."""
 
 from __future__ import annotations
 

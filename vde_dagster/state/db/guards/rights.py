@@ -25,12 +25,7 @@ _LONGEST_LEASE = 900
 def put_guards_of_rights(
     connection: Connection, stalled: int = STALLED_SECONDS, longest: int = LONGEST_SECONDS
 ) -> None:
-    """Create the guards on the tables, replacing older ones.
-
-    Args:
-        stalled: Seconds that a transaction may be idle while others wait for it.
-        longest: Seconds that a writing transaction of a login that may not publish may take.
-    """
+    """Create the guards on the tables, with limits in seconds; replace older guards."""
     values = {
         "{stalled}": stalled,
         "{longest}": longest,

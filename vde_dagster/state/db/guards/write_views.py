@@ -91,7 +91,6 @@ def view_statements(
     """Return the SQL that recreates the write views of a schema for its current tables.
 
     Args:
-        place: The schema of the tables.
         roles: Quoted names of the roles, by right.
         writes: The rights required for writing, by table.
     """
