@@ -24,8 +24,7 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Replace an error of the block by the error of the damaged file that caused it, if there
-        is one.
+        """Replace an error of the block by the error of the damaged file that caused it, if any.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.

@@ -379,7 +379,10 @@ class SparkEngine:
         self._jobs.begin(plan_id)
 
     def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
-        """Stop a plan's work and refuse more until `begin`; return whether all ended in time."""
+        """Stop everything that runs for a plan, and refuse new work until `begin` is called.
+
+        Returns whether all work of the plan ended within the time.
+        """
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:

@@ -43,7 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """Table to create; until `branch` is published, `main` does not exist."""
+    """Table to create; if `branch` is given, this branch is written before `main` exists."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]

@@ -183,8 +183,7 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return metadata with only a model's columns and a pinned snapshot; None if the snapshot is
-    gone.
+    """Return metadata with only a model's columns and a pinned snapshot, if that still exists.
 
     The snapshot names the shown schema, because some readers take the table's schema from it.
     """

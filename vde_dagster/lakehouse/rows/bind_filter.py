@@ -111,7 +111,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Column of the table, or a field within a column; `path` has the names from outside in."""
+    """Column of the table, or a field within a column; `path` begins with the column."""
 
     path: tuple[str, ...]
     type: types.IcebergType

@@ -40,7 +40,12 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of a column, with nested fields, by = != < <= > or >= with a value."""
+    """Comparison of a column's value with another value.
+
+    Args:
+        column: The column's name, and the names of nested fields.
+        sign: One of = != < <= > >=.
+    """
 
     column: tuple[str, ...]
     sign: str

@@ -85,7 +85,8 @@ class Launcher:
 
     Args:
         name: Name for the history; None for the system user.
-        verified: Whether the name comes from the run's tag `user`, which Dagster sets.
+        verified: Whether the name comes from the run's tag `user`, which a Dagster with logins
+            sets.
         is_person: Whether a person launched the run, so that it can approve.
     """
 

@@ -159,7 +159,11 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Numbers of events that a sync wrote, and of wiped partitions; `compared` is the last step."""
+    """Numbers of events that a sync wrote, and of partitions that it wiped.
+
+    Args:
+        compared: Last finished step of the comparison.
+    """
 
     materializations: int = 0
     environments: int = 0

@@ -206,7 +206,10 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until no plan is being applied, because its JVM needs the memory; False on timeout."""
+    """Wait until no plan is being applied; return False if the time is up.
+
+    The JVM of an apply needs the memory.
+    """
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:

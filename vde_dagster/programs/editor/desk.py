@@ -83,7 +83,7 @@ class EditorMemo(SnapshotMemo):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The plan for an environment, given a reading.
+    """Plan of the current texts for an environment.
 
     Args:
         plan: None if planning is impossible; `why` has the reason.

@@ -266,7 +266,7 @@ def chosen_format(asked: Format | None, accept: str) -> Format:
 
 
 def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
-    """Encode a page of rows; JSON also has their version.
+    """Encode a page of rows; JSON also contains the environment's version.
 
     Raises:
         UsageError: CSV cannot represent a column.

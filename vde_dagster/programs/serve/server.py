@@ -221,7 +221,11 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._slow = None
 
         def _took(self, before: int) -> None:
-            """Abort the connection if too few of the bytes unsent `before` were received."""
+            """Abort the connection if the client received too little since the last check.
+
+            Args:
+                before: Number of unsent bytes at the last check.
+            """
             waiting = self.transport.get_write_buffer_size()
             if waiting > before - limits.taken_bytes:
                 self.transport.abort()

@@ -21,7 +21,10 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run_ready(arguments: Sequence[str]) -> int | None:
-    """Run a command in a copy of the ready process; return its exit code, or None without it."""
+    """Run a command in a copy of the ready process; return its exit code.
+
+    Returns None if the ready process is missing, or differs from this process.
+    """
     if sys.platform != "linux" or not arguments or arguments[0] in _OF_THEIR_OWN:
         return None
     try:

@@ -74,7 +74,7 @@ def has_own_jvm() -> bool:
 def has_ended(error: BaseException | None = None) -> bool:
     """Return whether the JVM that this process started has ended.
 
-    If an error reports a broken connection to the JVM, wait for the JVM's end.
+    If `error` reports a broken connection to the JVM, this waits for the JVM's end.
     """
     if not _launched:
         return False

@@ -6,7 +6,7 @@ publication must survive a power cut: in WAL mode NORMAL may lose the last commi
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
 snapshot, without serialization failures). The server ends a transaction whose client is silent for
-a while (a stopped machine, a lost network), so that this client blocks other clients no longer.
+a while (a stopped machine, a lost network), so that no client blocks other clients for long.
 
 The commit is the side effect that tests intercept. The connection also carries the transaction's
 name (`TRANSACTION`), so that tests can intercept single statements.

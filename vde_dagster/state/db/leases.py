@@ -108,7 +108,11 @@ class LeaseStore:
         *,
         by_time: bool = False,
     ) -> tuple[Lease | None, str, datetime]:
-        """Acquire a lease, or return its owner and end; `by_time` ignores ended processes."""
+        """Acquire a lease, or return its owner and its end.
+
+        Args:
+            by_time: Whether a lease lasts until its end even if its owner's process has ended.
+        """
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
         row = conn.execute(_LEASE, {"of": resource}).one_or_none()
@@ -203,8 +207,7 @@ class LeaseStore:
 
         Args:
             owner: Name for messages; the system user and this process by default.
-            ttl_seconds: Lifetime of the lease after the last renewal; it is renewed after each
-                third.
+            ttl_seconds: Lifetime of the lease without renewal; it is renewed after a third of that.
 
         Raises:
             ConflictError: Another owner has the lease.

@@ -60,7 +60,11 @@ _PREFIXES = ("vde_", "iceberg_")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Database role, its right, and its members without the role of the next higher right."""
+    """Database role and its right.
+
+    Args:
+        members: Logins and roles in it, without the role of the next higher right.
+    """
 
     right: Right
     name: str

@@ -376,7 +376,12 @@ _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """Table whose pin differs from the previous version's; `is_back` after a rollback."""
+    """Table whose pin differs from the previous version's.
+
+    Args:
+        is_new: Whether the previous version did not show the table.
+        is_back: Whether an older version showed the table, as after a rollback.
+    """
 
     version: int
     table_id: str

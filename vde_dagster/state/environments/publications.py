@@ -200,7 +200,11 @@ class PublicationStore:
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return old and new files of publications, except `but`, that may still happen."""
+        """Return the files of publications that may still happen, and the files that they replace.
+
+        Args:
+            but: Ids of publications to leave out.
+        """
         query = select(_ROW.publication_id, _ROW.files).where(
             _ROW.status.in_(("intended", "decided"))
         )

@@ -119,8 +119,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close changed entries and open new ones; return the numbers of added, changed, removed
-    models.
+    """Close changed entries and open new ones; count the added, changed and removed models.
 
     A model that only begins or ends to be held at an earlier state does not count as changed.
     """

@@ -25,7 +25,7 @@ class AuditRecord:
     """The stored result of one audit of one range.
 
     Args:
-        table_id: None for a view.
+        table_id: The physical table, or None for a view.
         environment: The environment of an audit run, or None for an audit of a plan.
     """
 
