@@ -61,8 +61,7 @@ class _Commands(SentenceGroup):
         return super().resolve_command(ctx, args)
 
     def _is_plugin_command(self, both: str) -> bool:
-        """Check whether two words name a plug-in's command that is no argument of a built-in
-        command.
+        """Check that two words name a plug-in's command, not a built-in command with an argument.
 
         A plug-in may add `plan sign` next to `plan reject`, although `plan` takes an environment.
         """

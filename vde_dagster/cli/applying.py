@@ -56,9 +56,9 @@ def confirm_environment(
 def confirm(
     output: Output, plan: Plan, breaks: Sequence[ContractBreak], *, yes: bool, named: bool
 ) -> bool:
-    """Ask for confirmation of an apply, on a terminal.
+    """Let the user confirm an apply, on a terminal.
 
-    The default answer is No if published rows, values, columns or types change.
+    The default answer is "no" if published rows, values, columns or types change.
 
     Args:
         breaks: Published columns that are removed or change their type.

@@ -142,8 +142,8 @@ def _values(
 ) -> Iterator[tuple[Any, int]]:
     """Yield the distinct values of a file's column with their counts.
 
-    Instants are rounded down to the largest unit of which all ranges are multiples, so that a year
-    of microseconds has few values.
+    Instants are rounded down to the largest unit that divides all ranges, so that a year of
+    microseconds has few values.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -102,7 +102,7 @@ def dagster_owners(owners: Iterable[str | None]) -> list[str]:
 
 
 def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove metadata entries whose value is None."""
+    """Remove metadata entries without a value."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -56,8 +56,8 @@ class Retention:
     Args:
         history_versions: Maximum number of definitions of an environment kept for a rollback.
             Versions that differ only in rows count as one.
-        grace: Time for which an object is kept after its last use; must exceed the longest run.
-        orphan_grace: Time for which uncommitted data files are kept; must exceed the longest run.
+        grace: How long an object is kept after its last use; must exceed the longest run.
+        orphan_grace: How long uncommitted data files are kept; must exceed the longest run.
     """
 
     history_versions: int = 50

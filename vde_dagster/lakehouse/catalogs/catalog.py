@@ -59,7 +59,7 @@ class Following:
 
 
 Form = InTransaction | Following
-"""Way in which a catalog makes all changes of a publication visible."""
+"""Order in which the state and a catalog change: together, or the catalog after the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """Way in which the catalog makes publications visible."""
+        """Order in which the state and the catalog change."""
         ...
 
     @property

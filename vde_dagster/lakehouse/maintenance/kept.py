@@ -298,7 +298,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file that was read; `metadata` is None if the file is unreadable."""
+    """Metadata file that was read; `metadata` is missing if the file is unreadable."""
 
     location: str
     folder_location: str

@@ -47,7 +47,7 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
     Args:
         reached: Ids of reachable tables, including the readers.
-        longest: Maximum time for which a reader holds a snapshot without reading newer ones.
+        longest: Maximum time that a reader holds a snapshot without reading newer ones.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)

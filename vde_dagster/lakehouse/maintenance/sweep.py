@@ -444,7 +444,7 @@ def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
 
 
 def _deletable(record: PublicationRecord, form: Form) -> list[str]:
-    """Return the files that are no longer needed after a publication was decided."""
+    """Return the files that became unneeded when a publication was decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)

@@ -138,7 +138,7 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events; `options` are those of `Workspace.apply`."""
+        """Apply a plan, yielding Dagster's events; `options` are passed to `Workspace.apply`."""
         result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # an earlier run published it and may have died before its event
             yield from self.report(applied_event(self.projection, plan, result.environment))

@@ -72,7 +72,7 @@ def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine
     """Create an engine for a server outside of the state, whose transactions end with their client.
 
     Args:
-        idle_seconds: Maximum time for which a client may be idle in a transaction.
+        idle_seconds: Maximum idle time of a client in a transaction.
         options: Further options of SQLAlchemy's `create_engine`.
     """
     limits = transaction_limits(int(idle_seconds * 1000))

@@ -23,7 +23,7 @@ from vde_dagster.state.db.leases import Lease, LeaseStore
 from vde_dagster.state.db.rows import upsert
 
 WATCHED = timedelta(minutes=10)
-"""Time for which a view is watched after its writer died, because a request may arrive late."""
+"""How long a view is watched after its writer died, because a request may arrive late."""
 _TABLE = schema.mirrored_views
 _ROW = _TABLE.c
 
