@@ -24,8 +24,5 @@ def collection_paused() -> Iterator[None]:
 
 
 def keep_forever() -> None:
-    """Exclude all present objects from later collections, in a process that needs them to its end.
-
-    Otherwise the first collections after a pause visit these objects several times.
-    """
+    """Exclude all existing objects from later collections, so that these stay fast."""
     gc.freeze()

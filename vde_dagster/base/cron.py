@@ -54,12 +54,12 @@ def normalise_cron(text: str) -> str:
 def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
     """Return the latest tick at or before an instant (UTC).
 
-    Where clocks go forward, a skipped time counts as the first one after the gap: Dagster's
-    schedules tick then, so a schedule with a model's cron finds the model due. Where clocks go
-    back, a repeated time counts as the first of the two; for a cron that ticks in every hour, both.
+    When clocks go forward, a skipped time counts as the first time after the gap, as in Dagster's
+    schedules. When clocks go back, a repeated time counts once, at its first occurrence; a cron
+    that ticks in every hour ticks at both.
 
     Args:
-        zone: The IANA name of the zone whose clocks the cron means; UTC when None.
+        zone: IANA name of the time zone of the cron; UTC when None.
     """
     minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
     return _last_tick(cron, minute) if zone is None else _last_local_tick(cron, minute, zone)

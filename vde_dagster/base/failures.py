@@ -46,9 +46,7 @@ def project_file(frame_name: str) -> str | None:
 
 
 def where_raised(error: BaseException, path: Path) -> SourceLocation:
-    """Return the line of the project's code that raised an error; by default a file without a
-    line.
-    """
+    """Return the project's line that raised an error, or `path` without a line if none is known."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         found = project_file(frame.filename)
         if found is not None:
@@ -124,11 +122,7 @@ class QueryPlace:
 
 @dataclass(frozen=True, slots=True)
 class FailedAudit:
-    """A blocking audit with failing rows.
-
-    Args:
-        sample: Up to five failing rows, as texts by column.
-    """
+    """A blocking audit with failing rows; `sample` has up to five of them, as texts by column."""
 
     audit: str
     rows: int

@@ -27,12 +27,9 @@ Part = bytes | str | int | None
 
 
 def digest(*parts: str | None) -> str:
-    """Hash a sequence of texts; None differs from every text.
+    """Hash a sequence of texts to 32 hexadecimal digits; None differs from every text.
 
     The encoding is injective, so no two sequences collide by concatenation.
-
-    Returns:
-        32 hexadecimal digits.
     """
     texts = (None if part is None else part.encode("utf-8", "surrogatepass") for part in parts)
     return content_digest(
@@ -46,11 +43,7 @@ def content_digest(content: bytes) -> str:
 
 
 def digest_values(*parts: Part) -> bytes:
-    """Hash a sequence of values so that different sequences have different encodings.
-
-    Returns:
-        128 bits of BLAKE2b over the length-prefixed encoding of the values.
-    """
+    """Hash a sequence of values: 128 bits of BLAKE2b over their length-prefixed encodings."""
     # Nearly every part is another digest, or one of few texts.
     out = [
         _OF_A_DIGEST + part

@@ -30,8 +30,8 @@ _PIPX = "pipx_metadata.json"
 def how_to_install(extra: str = "") -> str:
     """Return a hint with the command that adds an extra to this installation.
 
-    Without an extra, the command adds required packages that are missing. The command names a
-    package from an index, the path of a clone or wheel, and the URL of a Git source.
+    Without an extra, the command adds required packages that are missing. The command names the
+    package as it was installed: from an index, a local path or a Git URL.
     """
     name, origin = _origin()
     home = Path(sys.prefix)

@@ -102,7 +102,7 @@ def quote(*parts: str) -> str:
 
 
 def quote_as(column: str, name: str) -> str:
-    """Select a column under a name, in Spark SQL."""
+    """Write a column of a SELECT list under a name, in Spark SQL."""
     return quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
 
 
@@ -122,5 +122,5 @@ def current_user() -> str:
 
 
 def unverified(name: str) -> str:
-    """Mark a name in histories that was typed and not verified."""
+    """Mark a user's name as not verified, for histories."""
     return f"{name} (not verified)"

@@ -1,7 +1,7 @@
 """Files and environment variables read by a project's Python code, found in its strings.
 
-A string that could be the path of a file is looked up below the project's folder; if code reads
-the environment, each word of a string that could be a variable's name is looked up there.
+A string that could be the path of a file is looked up below the project's folder; if code reads the
+environment, each word that could be a variable's name is looked up in it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Plug-ins: parts that installed distributions add to this distribution by entry points.
 
-An entry point of the group `vde_dagster.<seam>` names a part and its object. The installed
-distributions are searched when the core lacks a name, or when all parts are listed; an object is
-imported when its own name is needed. So neither a start nor a project without plug-ins pays for
-installed ones, and a broken plug-in affects only its users.
+An entry point of the group `vde_dagster.<seam>` names a part and its object. Installed
+distributions are searched only for names that the core lacks, or to list all parts; an object is
+imported only when its name is used. So installed plug-ins do not slow down a start, and a broken
+plug-in affects only its users.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class Plugin:
 
     Args:
         seam: The seam's name, one of `SEAMS`.
-        distribution: The distribution's name.
         metadata: Path of the distribution's METADATA, if it is in a folder.
     """
 
@@ -143,7 +142,7 @@ class Seam(Generic[Part]):
         """Return an installed part.
 
         Raises:
-            UsageError: No part has the name, or `find` raises the error.
+            UsageError: No part has the name; also the errors of `find`.
         """
         part = self.find(name)
         if part is None:

@@ -19,9 +19,9 @@ from urllib.parse import quote, quote_plus
 T = TypeVar("T")
 MASK = "***"
 _SHORTEST = 4
-"""Shorter values occur in too many words."""
+"""Minimum length of a masked value: shorter ones occur in too many words."""
 _INSIDE_WORDS = 8
-"""Values from this length on are replaced within words, too."""
+"""Minimum length of values that are replaced within words, too."""
 _SECRET_NAME = re.compile(
     r"pass(?:word|wd|phrase|code)?s?$|pwd|secret|token|(?:api|access|account|private|ssl|"
     r"shared|sas|encryption|signing|master)[._-]?key$|credential|(?:^|[._-])(?:sas|sig|signature|auth|bearer|jwt)"

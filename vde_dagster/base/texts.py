@@ -77,7 +77,7 @@ def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean
 
 
 def suggest(name: str, known: Iterable[str], what: str = "known names", otherwise: str = "") -> str:
-    """Return a hint: the closest known name, otherwise the list of them, or the given hint."""
+    """Return a hint: the closest known name; without one, `otherwise` or the list of names."""
     options = sorted(set(known))
     match = closest(name, options)
     if match is not None or otherwise:

@@ -139,7 +139,7 @@ def parse_end(text: str) -> datetime:
 def parse_range(
     start: str | None, end: str | None, names: tuple[str, str], now: datetime
 ) -> tuple[datetime | None, datetime | None]:
-    """Read a range in a user's words, half-open in UTC.
+    """Read a range as a user wrote it, half-open in UTC.
 
     Args:
         start: A date or an instant in ISO 8601 (UTC without a zone), or relative, as `3 days ago`.
@@ -151,7 +151,7 @@ def parse_range(
 
 
 def parse_time(text: str, name: str, now: datetime) -> datetime:
-    """Read one instant in a user's words (UTC), with the rules for the start in `parse_range`."""
+    """Read one instant as a user wrote it (UTC), with the rules for the start in `parse_range`."""
     return _read(text, name, now, parse_instant)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The cost of computing.
+    """Cost of a computation.
 
     Args:
         seconds: Elapsed time.

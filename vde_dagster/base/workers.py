@@ -1,8 +1,8 @@
-"""Processes that do a part of this process's work, on the other cores.
+"""Worker processes that do part of this process's work on other cores.
 
-Each is a new interpreter with this process's import path, which talks over its standard streams. So
-a process with threads can start them, such as a code server of Dagster, and none of them runs the
-main program again. A worker that fails returns no results: the caller then does that work itself.
+Each worker is a new interpreter with this process's import path; requests and results pass through
+its standard streams. So a process with threads, such as Dagster's code server, can start workers,
+and no worker runs the main program again. If a worker fails, the caller does the worker's part.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"
 
 T = TypeVar("T")
 Function = Callable[[Any], "list[bytes | None]"]
-"""A function of a module, from plain values to one result per item; None for an item not done."""
+"""Module-level function that maps plain values to one result per item; None for a failed item."""
 
 
 class Results(NamedTuple):
-    """Results of one request to a worker, None if it failed, with the request's items."""
+    """Results of one request to a worker, with the request's items; all None if the request failed.
+    """
 
     worker: int
     items: Sequence[Any]
@@ -39,10 +40,9 @@ class Results(NamedTuple):
 
 
 class Workers:
-    """Worker processes, started by the first request.
+    """Worker processes: the first request starts them, and the end of the context stops them.
 
-    A context manager, which ends the processes. A worker also ends if it is idle for long, or if
-    this process ends.
+    A worker also ends after 30 idle seconds, or when this process ends.
 
     Args:
         count: How many processes work, including this one; 0 for one per usable core.
@@ -51,7 +51,7 @@ class Workers:
     def __init__(self, count: int = 1) -> None:
         self.count = min((count or usable_cores()) - 1, _MOST)
         self.owners: dict[str, int] = {}
-        """Workers that have prepared something, such as the tree of a query, by its name."""
+        """Worker that has prepared a value, such as a query's tree, by the value's name."""
         self._workers: list[_Worker] = []
         self._results: SimpleQueue[Results] = SimpleQueue()
 
@@ -72,7 +72,7 @@ class Workers:
 
     @property
     def free(self) -> list[int]:
-        """Workers that need another request, so that none of them waits for this process."""
+        """Workers with fewer than two requests: another one keeps them busy."""
         return [one.number for one in self._workers if one.alive and one.requests < 2]
 
     @property
@@ -87,11 +87,7 @@ class Workers:
         )
 
     def received(self, *, wait: bool) -> list[Results]:
-        """Return the results that have arrived.
-
-        Args:
-            wait: Whether to wait until there is at least one.
-        """
+        """Return the results that have arrived; with `wait`, wait until there is at least one."""
         found = [self._taken(self._results.get())] if wait and self.busy else []
         while True:
             try:

@@ -46,7 +46,7 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table is written, audited and recorded (or waits on a branch), or skipped."""
+    """A range of a table was filled and recorded, or waits on a branch, or was skipped."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -124,7 +124,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class VirtualUpdateRan:
-    """A statement that a model runs after its view is published has run, or failed."""
+    """Result of a statement that runs after a model's view is published."""
 
     environment: str
     model: ModelName

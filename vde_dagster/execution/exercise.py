@@ -28,13 +28,7 @@ _QUESTION = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name 
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and read a project on a server, then delete it.
-
-    Args:
-        folder: Folder for the project, which is created and removed.
-        master: The server's URL.
-        rounds: Number of repetitions.
-    """
+    """Build, change and read a project on a Spark server, `rounds` times; then remove `folder`."""
     try:
         for number in range(rounds):
             root = folder / f"round_{number}"

@@ -27,8 +27,9 @@ MOST_RECORDS = 1_000
 Exporter = Callable[["Handles", "Sequence[OutboxRecord]"], int | None]
 """Receives records in order, and returns after they are stored; failed records are sent again.
 
-To leave records for a later call, it returns the number of the last record that it stored. Before
-it fails after some records, it moves its position: `store.outbox.move_cursor(name, number)`.
+To leave records for a later call, it returns the number of the last record that it stored. If it
+fails after it stored some records, it first moves its position: `store.outbox.move_cursor(name,
+number)`.
 """
 
 _PLUGINS: Seam[Exporter] = Seam("exporters")
@@ -36,7 +37,7 @@ _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Result of an exporter's call; `forgotten` records had expired before it."""
+    """Result of an exporter's call; `forgotten` records had expired before the call."""
 
     records: int
     last: int

@@ -45,9 +45,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cached results by key: snapshot, hash for children (`as_seen`) and problems; parsed on
-    access.
-    """
+    """Cache of snapshots, their hashes for children (`as_seen`), and problems; parsed on access."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")

@@ -1,4 +1,4 @@
-"""Maps words of the query sent to an engine to words of the author's query.
+"""Mapping from words of the query sent to an engine to words of the author's query.
 
 The query sent to Spark has subqueries in place of table names, values in place of variables and
 filters in place of QUALIFY; all other words are the author's. The texts are compared word by word.
@@ -42,7 +42,7 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Find, in another text, the first of several runs of words given as (begin, length).
+    """Return where the first of several runs of words, given as (begin, length), occurs in `own`.
 
     If a run occurs there several times, the words around it decide.
     """

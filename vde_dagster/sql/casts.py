@@ -51,8 +51,8 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
 def read_fields(value: str, has: str, wanted: str) -> str:
     """Write a value of a Spark SQL type with the fields of another type, each read by its name.
 
-    The result has no other fields even if the value has more of them when it is read. Fields that
-    the value lacks are NULL, without a type.
+    The result has only these fields, even if the value has more at run time. Fields that the value
+    lacks are NULL, without a type.
 
     >>> read_fields("s", "struct<x:int,y:int>", "struct<x:int>")
     "IF(s IS NULL, NULL, named_struct('x', s['x']))"

@@ -1,7 +1,7 @@
-"""Expressions behind a column's name: through subqueries, VALUES and common table expressions.
+"""Expressions that define a column: through subqueries, VALUES and common table expressions.
 
-Tables' columns are unknown here, so an unqualified name may get more definitions than those that
-its value comes from.
+The columns of tables are unknown here, so an unqualified name may have definitions in several
+sources; all are returned.
 """
 
 from __future__ import annotations

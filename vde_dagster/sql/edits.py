@@ -48,7 +48,7 @@ _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
 def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
-    """Blank out NOTHING, with the operator, comma or clause that would lack an operand.
+    """Replace NOTHING, and the operator, comma or clause that would lack an operand, by blanks.
 
     Args:
         tokens: The text's tokens, without comments.

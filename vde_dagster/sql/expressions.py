@@ -54,9 +54,7 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the expression with renamed columns; `columns` has their old names in lower
-        case.
-        """
+        """Return the expression with renamed columns; the keys of `columns` are in lower case."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -65,9 +63,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the expression with renamed columns of several tables; old names are in lower
-        case.
-        """
+        """Return the expression with renamed columns, by table; old names are in lower case."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})

@@ -140,9 +140,7 @@ def parse_plain(
     alone would read `'C''1'` as `'C1'`.
 
     Args:
-        dialect: A dialect of SQLGlot, by name or as an object.
         into: The class to parse into, as SQLGlot's `parse_one` takes it.
-        options: Options of SQLGlot's parser.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text, or it has no statement.
@@ -261,9 +259,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Return whether a query has an outer join to LATERAL without ON.
-
-    SQLGlot writes ON TRUE after the join.
+    """Return whether an outer join to LATERAL lacks ON; SQLGlot writes ON TRUE after such a join.
     """
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)

@@ -125,9 +125,7 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the offsets from a place to the end of its line; without a place, of the whole
-        text.
-        """
+        """Return the offsets from a place to the end of its line; the whole text without a line."""
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -317,11 +315,7 @@ def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
 
 
 def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
-    """Refuse a text that is nested too deeply.
-
-    Raises:
-        ProjectError: A bracket is nested too deeply; the error has its place.
-    """
+    """Raise a ProjectError with the place if a text is nested too deeply."""
     found = too_deep(source, backslash=backslash)
     if found is not None:
         raise source.error(NESTED, found, NESTED_HINT)

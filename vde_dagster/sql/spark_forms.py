@@ -1,4 +1,4 @@
-"""Rewrites forms that SQLGlot accepts in Spark SQL but Spark does not.
+"""Edits of forms that SQLGlot accepts in Spark SQL but Spark does not.
 
 Only forms with an exact equivalent in Spark are rewritten, in place; the rest of the author's text
 stays unchanged. Other forms are mistakes, which are reported when the project is loaded.

@@ -1,6 +1,4 @@
-"""Statements read by their words: temporary views, and names of tables in statements of an unknown
-grammar, such as GRANT.
-"""
+"""Statements read word by word: temporary views, and names of tables, as in GRANT."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class _Withs:
     def define(self, table: exp.Table) -> bool:
         """Return whether a name refers to a CTE at its place.
 
-        A CTE is in scope of the query that owns the WITH and of later CTEs of the same WITH, and in
-        its own scope only in WITH RECURSIVE.
+        A CTE is visible to the query that owns the WITH, to later CTEs of this WITH, and with
+        RECURSIVE to itself.
         """
         if table.args.get("db"):
             return False

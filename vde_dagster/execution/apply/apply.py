@@ -195,9 +195,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the version to apply the plan to; runs since its creation do not outdate the
-        plan.
-        """
+        """Return the environment's version to update; runs since the planning do not count."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
@@ -302,10 +300,7 @@ class _Run:
         graph: Mapping[ModelName, Set[ModelName]],
         work: Callable[[PlannedModel], None],
     ) -> None:
-        """Process models in the order of a graph.
-
-        Raises:
-            ExecutionError: Models failed, or the apply was canceled.
+        """Process models in a graph's order; raise ExecutionError if models fail or it is canceled.
         """
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:

@@ -92,7 +92,7 @@ class BatchRun:
 
 
 _SHARE = 4
-"""In local mode a batch reads a quarter of the JVM's memory: Parquet grows in memory."""
+"""Divisor of the JVM's memory for a batch in local mode, because Parquet grows in memory."""
 _ELSEWHERE = 64 << 30
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}

@@ -1,9 +1,9 @@
-"""Fills before their time, by a clock that was ahead, which do not count as filled.
+"""Ranges that were filled too early, because a clock was ahead; they do not count as filled.
 
-When the clock goes back, a fill recorded later than now, or a range that ends later, shows that the
-clock was ahead: the range was filled between the table's previous fill and now. Ranges that ended
-after the previous fill are filled again when they are due. If no process runs until the wrong
-clock's time has come, early fills cannot be distinguished from fills in time.
+A fill that was recorded in the future, or a range that ends in the future, shows that a clock was
+ahead. Ranges that ended after the table's previous fill are then filled again when they are due. If
+no process runs before the wrong clock's time has come, early fills cannot be distinguished from
+fills in time.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def without_early(
 def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     """Check whether a table can be refilled from an instant on without losing data.
 
-    A history (SCD) captures its source's current rows with its next interval, and would start over
-    if nothing counted as filled. The same holds for tables with restatement disabled.
+    A history (SCD) captures only its source's current rows, so its past cannot be filled again. A
+    table with restatement disabled would start over if no earlier fill remained.
 
     Args:
-        since: Time (UTC) of its last fill by a correct clock; the minimum time if there was none.
+        since: Time (UTC) of the last fill by a correct clock; the minimum time if there was none.
     """
     kind = snapshot.model.kind
     return (

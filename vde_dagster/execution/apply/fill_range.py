@@ -2,8 +2,8 @@
 
 Consecutive ranges are committed to the attempt's branch, audited there and recorded. Concurrent
 ranges are each written to a scratch branch, audited there, then one by one moved to the attempt's
-branch (without reading rows) and recorded. So that branch always has at most one unrecorded commit,
-however it was filled and whenever a process dies, and a failing range does not affect others.
+branch (without reading rows) and recorded. So the attempt's branch always has at most one
+unrecorded commit, even after a process dies, and a failing range does not affect other ranges.
 """
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ class RangeFiller:
     Args:
         filler: Definition that fills the table.
         table: The table, updated with new columns and ranges after each fill.
-        stop: Set to stop the work.
         left: Number of ranges to fill.
     """
 

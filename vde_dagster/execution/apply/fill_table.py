@@ -51,7 +51,7 @@ class TableFiller(Auditor):
     """Fills the tables of one plan; `fill` is called from several threads.
 
     Args:
-        leases: Leases of published tables, already held; their rows wait for the publication.
+        leases: Leases of published tables; new rows of these tables wait for the publication.
         attempt: Names the branches of this attempt; see `BranchName`.
     """
 

@@ -58,7 +58,7 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Contents of a fill's input tables before it began.
+    """Contents of a fill's input tables before the fill began.
 
     Args:
         commits: Commits to read, for parents that are not read completely.
@@ -88,9 +88,7 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill and the facts of a skipped slot if a table has no new input, else
-        None.
-        """
+        """Return the last fill and facts of a skipped slot; None if the table has new input."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None

@@ -110,10 +110,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return the grain of two compared tables that are models, or of the one that is a model.
-
-    A grain that both declare takes precedence. Empty if neither declares one.
-    """
+    """Return a grain of the compared models, preferably one that both declare; () without any."""
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains

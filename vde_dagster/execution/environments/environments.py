@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """Result of a freeze.
-
-    Args:
-        live: External tables that the frozen queries read without a pin.
-    """
+    """Result of a freeze; `live` has the external tables that frozen queries read without a pin."""
 
     environment: Environment
     tables: int

@@ -50,7 +50,6 @@ class RollbackResult:
         restored: Number of the old version.
         missing: Ranges of changed models to compute with `vde run`: not filled then, or computed
             from rows that no longer exist.
-        failed_statements: Failed statements on the published views.
         reverted: Models whose tables changed in place since, with their content now.
         moved: Models whose tables move back, with the number of rows if known.
         held: Models with tables of other environments, pinned until the next plan or run.
@@ -254,9 +253,9 @@ def _part(
 ) -> Environment:
     """Return an old version without models that are unchanged and not needed for the rollback.
 
-    Needed are models that differ; models without a table, whose queries may read such models;
-    models whose views other programs changed, or whose tables move back; and the parents whose
-    queries or start these use.
+    The rollback needs models that differ; models without a table, which may read them; models whose
+    views other programs changed or whose tables move back; and the parents whose query or start
+    these models use.
     """
     waiting = {
         name

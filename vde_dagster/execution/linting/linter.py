@@ -263,11 +263,7 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return unknown columns in metrics, syncs and exposures, as findings.
-
-    Args:
-        among: Models to check; all by default.
-    """
+    """Return unknown columns that metrics, syncs and exposures read, of all models or `among`."""
     found = []
     for reader, model, problem in unknown_columns_read(readers, snapshots):
         if among is None or model in among:

@@ -1,6 +1,4 @@
-"""Rules of the linter: base class for a project's rules, built-in rules, and the views of models
-and project for rules, with SQLMesh's names.
-"""
+"""Linter rules: the base class, the built-in rules, and views of models with SQLMesh's names."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ class RuleViolation:
 
     Args:
         violation_range: Object with `start` and `end`, each with `line` and `character` from 0.
-        fixes: Objects with a `title` and `edits`, with a `range`, the `new_text` and optionally a
-            `path`.
+        fixes: Objects with a `title` and `edits`; each edit has a `range`, the `new_text` and
+            optionally a `path`.
     """
 
     def __init__(
@@ -202,7 +200,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; records its use, as results then depend on other models."""
+    """View of the project for rules; counts uses, after which results depend on other models."""
 
     def __init__(
         self,

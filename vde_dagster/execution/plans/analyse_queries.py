@@ -151,9 +151,7 @@ class _Analyser:
         self._audits(snapshot, planned.table, types, late=False)
 
     def look_at_late_audits(self, planned: PlannedModel) -> None:
-        """Analyze the audits that read tables which are filled after the model; see
-        `AuditOrder`.
-        """
+        """Analyze the audits that `AuditOrder` runs after other tables are filled."""
         snapshot = self.plan.snapshot_of(planned)
         if snapshot.name in self._made:
             self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)

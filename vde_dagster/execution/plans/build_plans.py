@@ -73,9 +73,7 @@ class PlanBuilder:
     handles: Handles
 
     def make_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Plan some models with their ancestors, without storing the plan; no other models are
-        read.
-        """
+        """Plan some models with their ancestors only, without storing the plan."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
         return self.plan_files(environment, options, models, save=False, part=True)
 

@@ -115,7 +115,7 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Return a plan with the tables of all environments that its restatement makes outdated."""
+    """Add the tables of all environments that a plan's restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)

@@ -107,8 +107,7 @@ class Estimate:
     """Estimated cost of a plan, based on earlier fills.
 
     Args:
-        models: Estimates of its computed models, if known.
-        prices: Prices of work.
+        models: Estimates by computed model, if known.
         unknown: Models without any fill in the environment's or production's table.
     """
 
@@ -337,11 +336,7 @@ def _length(interval: Interval) -> float:
 def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield the fills of a table with the estimate that earlier fills gave for each.
-
-    Args:
-        fills: Newest first.
-    """
+    """Yield fills (newest first), each with the estimate that the earlier fills gave."""
     for place, fill in enumerate(fills):
         if fill.facts.skipped is not None or fill.seconds is None:
             continue

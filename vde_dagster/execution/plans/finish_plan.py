@@ -73,9 +73,6 @@ def _new_beside_old(handles: Handles) -> Iterator[str]:
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
     """Check that an engine is available, if applying a plan needs one.
 
-    Args:
-        tests: Unit tests that run first, if any.
-
     Raises:
         NoSparkError: Java or the Spark master is not available.
     """

@@ -268,10 +268,7 @@ def resolve_against_production(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return models with their ancestors, and models that share a table with one of them.
-
-    Definitions are read generation by generation.
-    """
+    """Return models with their ancestors, and models that share a table with one of these."""
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

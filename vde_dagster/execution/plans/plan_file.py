@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FORM = "vde-plan-1"
 ATTACHED = "attached"
-"""Part of a file for plug-ins, by their names, which the plan's hash does not cover."""
+"""Key of the file's part for plug-ins, by plug-in name; the plan's hash does not cover it."""
 MOST_DIFFERENCES = 5
 MAX_BYTES = 500_000_000
 
@@ -87,11 +87,9 @@ class PlanFiles:
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:
-        """Return a plan as JSON values, without attachments.
+        """Return a stored plan as JSON values, without attachments.
 
-        Args:
-            plan: The plan as read from the state; in a plan in memory, definitions may have other
-                hashes.
+        The definitions of a plan in memory may have other hashes.
         """
         return plan_document(plan, _identity(self.handles))
 

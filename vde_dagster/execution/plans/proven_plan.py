@@ -53,11 +53,7 @@ _WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class ProvenPlan(Plan):
-    """Plan whose fields were derived again from its content.
-
-    Args:
-        written: The original plan, which signatures refer to.
-    """
+    """Plan whose fields were derived again from its content; signatures refer to `written`."""
 
     written: Plan | None = None
 
@@ -439,11 +435,7 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
 
 
 def _current(handles: Handles, plan: Plan) -> Environment | None:
-    """Return the environment of a plan.
-
-    Raises:
-        ConflictError: The environment has changed since the plan was created.
-    """
+    """Return a plan's environment; ConflictError if it changed since the plan was created."""
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:

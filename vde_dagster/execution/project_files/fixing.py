@@ -35,10 +35,8 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return a fix's edits by path; None if a file does not have the text to replace.
-
-    Args:
-        place: Place of the error.
+    """Return the edits of a fix for an error at a place, by path; None if a file lacks the old
+    text.
     """
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:

@@ -34,11 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description of a model or column that no longer exists; only an author removes it.
-
-    Args:
-        name: `schema.model`, or `schema.model.column`.
-    """
+    """Description of a removed `schema.model` or `schema.model.column`; only authors delete it."""
 
     name: str
     text: str

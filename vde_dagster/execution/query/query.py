@@ -1,8 +1,8 @@
 """Queries of an environment or a version of it, and reads of a model without an engine.
 
 Queries of versions do not use views, which belong to the current version. Model names refer to
-tables at their pins, and to queries of models without a table over those. External tables are not
-pinned; the result lists those that were read in their current state.
+tables at their pins or, for models without a table, to their queries over such tables. External
+tables are not pinned; the result lists those that were read in their current state.
 """
 
 from __future__ import annotations

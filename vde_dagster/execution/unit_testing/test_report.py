@@ -26,7 +26,7 @@ class ToldDifference:
     """Difference between a query's or CTE's rows and the expected rows.
 
     Args:
-        part: `query`, or the CTE.
+        part: `query`, or the name of the CTE.
         missing: First expected rows that were not returned.
         unexpected: First returned rows that were not expected.
     """

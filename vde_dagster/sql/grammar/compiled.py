@@ -1,5 +1,4 @@
-"""The compiled parser of the installed Spark: its archive, Java class files, and ANTLR's network of
-states in them.
+"""Reading of the installed Spark's compiled parser: class files with ANTLR's network of states.
 
 Chapter 4 of the Java Virtual Machine Specification describes class files; the network has the
 format of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
@@ -77,7 +76,7 @@ class ClassFile:
         self.integers: dict[str, int] = {}
         """Constants of whole numbers, by their names, in the order of the file."""
         self.texts: dict[str, str] = {}
-        """Constants of text, likewise."""
+        """Constants of text, by their names."""
         self._methods: dict[str, bytes] = {}
         for _ in range(self._u2()):
             self._field()
@@ -211,8 +210,7 @@ class Edge(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A grammar's states: their edges, the start and end states of rules, and a lexer's tokens by
-    rule.
+    """States of a grammar: edges, start and end states of rules, and a lexer's token of each rule.
     """
 
     edges: list[list[Edge]]
@@ -223,7 +221,7 @@ class Network(NamedTuple):
 
 
 class UnknownFormat(Exception):
-    """A network of another version of ANTLR."""
+    """The network was written by another version of ANTLR."""
 
 
 def read_network(text: str) -> Network:

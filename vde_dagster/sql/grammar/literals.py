@@ -72,7 +72,7 @@ class Malformed(NamedTuple):
 
 
 def malformed(words: Sequence[str]) -> Malformed | None:
-    """Find the first literal in the words of a query whose text is invalid for its type."""
+    """Find the first literal of a query whose text is invalid for its type."""
     for at, word in enumerate(words[:-1]):
         name = word.upper()
         found = None
@@ -144,7 +144,7 @@ def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """Join consecutive strings, which are one literal.
 
     Returns:
-        The index of the word after them, and the text; None for a text with a backslash.
+        The index of the next word, and the text; None for a text with a backslash.
     """
     end = next((i for i in range(at, len(words)) if not _quoted(words[i])), len(words))
     text = "".join(word[1:-1] for word in words[at:end])

@@ -2,8 +2,9 @@
 
 In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `||` binds like `+`. Comparisons are
 one level, below all of these and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
--1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). SQLGlot has one level for
-all bit operators and `||`, two for comparisons, and LIKE and the like above those.
+-1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). In SQLGlot, all bit
+operators and `||` have one level, comparisons have two, and LIKE and similar predicates bind
+tighter than comparisons.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class _Run:
 
     Args:
         operators: (index, width, level) of each binary operator.
-        predicate: Whether a predicate such as LIKE precedes or follows it.
+        predicate: Whether a predicate such as LIKE precedes or follows the expression.
         between: Whether the next AND belongs to a BETWEEN.
     """
 
@@ -77,7 +78,7 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
     """Return the tokens with brackets that make SQLGlot group them as Spark does.
 
     Returns:
-        The list itself if none are needed; None if too many are needed.
+        The list itself if no brackets are needed; None if too many are needed.
     """
     kinds = {token.token_type for token in tokens}
     compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)

@@ -29,7 +29,7 @@ _NOTHING = Barred((), ())
 
 
 class _State:
-    """States of a rule's network that the same text leads to."""
+    """States of a rule's network that one text can reach."""
 
     __slots__ = ("calls", "final", "moves", "precedence", "symbols")
 
@@ -80,10 +80,10 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Return the furthest token that a rule accepts; None if it accepts the whole text.
+        """Return the first token that a rule refuses; None if it accepts the whole text.
 
         Returns:
-            The index of the first unacceptable token, len(kinds) for the end, and a mask of the
+            The token's index, len(kinds) for the end, and a mask of the
             tokens that are acceptable there.
         """
         size = len(kinds)
@@ -193,9 +193,7 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Return the states that a token leads to; a rule that is only this token is passed at
-        once.
-        """
+        """Return the states after a token, also after rules that consist of the token alone."""
         bit = 1 << token
         targets = {target for mask, target in state.symbols if mask & bit}
         called = []
@@ -217,7 +215,7 @@ class Recogniser:
         return known
 
     def _beginnings(self, call: _Call) -> tuple[int, int]:
-        """Return masks of tokens: complete texts of a rule, and beginnings of longer texts."""
+        """Return masks of a rule's tokens: whole texts, and first tokens of longer texts."""
         known = self._begins.get(call)
         if known is not None:
             return known

@@ -68,7 +68,7 @@ class Refusal:
 
 
 class SparkGrammar:
-    """The grammar of one Spark."""
+    """The grammar of one version of Spark."""
 
     def __init__(self, parser: ClassFile, lexer: ClassFile) -> None:
         network = read_network(_network_text(parser))
@@ -175,7 +175,7 @@ class _Installed:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop the use of the grammar, for a reason that plans warn of."""
+        """Stop using the grammar; plans warn of the reason."""
         self.grammar = None
         note_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
 
@@ -363,9 +363,7 @@ class Lexer:
             at = end
 
     def _sign(self, text: str) -> int:
-        """Return the number of a token of one character, if the next one always ends it; or -1.
-
-        The number is cached for all texts.
+        """Return the number of a one-character token that the next character ends, or -1; cached.
         """
         state = self._reached(self._start, text[0])
         kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)

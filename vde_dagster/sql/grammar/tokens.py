@@ -1,4 +1,4 @@
-"""Rewrites SQLGlot's tokens so that its parser keeps Spark SQL in its original words.
+"""Rewriting of SQLGlot's tokens, so that its parser keeps Spark SQL in its original words.
 
 SQLGlot's parser merges several functions, units, formats and literals into one class. Here every
 call gets a name unknown to the parser, and becomes an `exp.Anonymous`; every literal keeps its text
@@ -36,7 +36,7 @@ MARK = "\ue000"
 
 
 def like(token: Token, kind: TokenType, text: str) -> Token:
-    """Make a token in the place of another."""
+    """Make a token at the position of another."""
     return Token(kind, text, token.line, token.col, token.start, token.end)
 
 
@@ -63,7 +63,7 @@ _NOTED = (
     | {*(T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN, T.PLUS)}
 )
 _NOTED_BEHIND = _STRINGS | {T.L_PAREN}
-"""Tokens that need a check, and the preceding tokens that decide it."""
+"""Tokens that need a check, and tokens that cause a check of the token before them."""
 _BEFORE_SIGN = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
     *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
@@ -381,7 +381,7 @@ def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
     """Read adjacent strings, which Spark joins into one; `''` in a string does not end it.
 
     Returns:
-        The index after them, and their text with all quotes.
+        The index after the strings, and their text with all quotes.
     """
     first = tokens[index]
     last = first
@@ -421,10 +421,10 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval: values with units, or one value from a unit to another.
 
-    Its values are literals in Spark, never expressions. Otherwise INTERVAL is a column's name.
+    In Spark, its values are literals; before anything else, INTERVAL is a column's name.
 
     Returns:
-        The index after it, and the tokens that replace it.
+        The index after the interval, and the tokens that replace it.
     """
     pieces: list[str] = []
     end, size = index + 1, len(tokens)

@@ -56,11 +56,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
 
 
 def rows_between(node: exp.Between, dialect: str) -> Made:
-    """Refuse BETWEEN of rows.
-
-    Raises:
-        Unwritable: The value is a row.
-    """
+    """Refuse BETWEEN of rows with `Unwritable`."""
     if isinstance(node.this.unnest(), exp.Tuple):
         raise Unwritable("BETWEEN of rows")
     return None
@@ -104,7 +100,7 @@ _PASSING = (exp.Paren, exp.And, exp.Or)
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return whether NULL has the effect of false for a test, or for its negation."""
+    """Return whether an expression is a condition or its negation, where NULL acts as false."""
     child, parent = node, node.parent
     while isinstance(parent, exp.Paren):
         child, parent = parent, parent.parent

@@ -53,8 +53,6 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
     """Return a pattern in Java's syntax.
 
     Args:
-        written: The pattern.
-        dialect: Dialect of its query.
         matched: Whether the text of the match matters, as in a replacement: PostgreSQL takes the
             longest alternative, Java the first.
 

@@ -43,10 +43,7 @@ def literal_int(node: exp.Expr | None) -> int | None:
 
 
 def lower_bound(node: exp.Expr) -> int | None:
-    """Return a lower bound of an integer expression, from the expression alone.
-
-    A position of a text within a text is at least 0.
-    """
+    """Return a lower bound of an integer expression if its form shows one, otherwise None."""
     node = node.unnest()
     value = literal_int(node)
     if value is not None:
@@ -202,11 +199,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Refuse a separator that may be empty: other engines then split the text into characters.
-
-    Raises:
-        Unwritable: The separator is empty, or computed.
-    """
+    """Refuse an empty or computed separator (`Unwritable`): other engines split into characters."""
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -364,11 +357,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
 
 
 def position(node: exp.StrPosition, dialect: str) -> Made:
-    """Refuse a search that may begin at the end of a text.
-
-    Raises:
-        Unwritable: The search begins at a place that is negative or computed.
-    """
+    """Refuse a search from a negative or computed place (`Unwritable`): it may begin at the end."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):

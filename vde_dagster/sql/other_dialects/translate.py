@@ -32,7 +32,7 @@ _WRONG = {
 def spark_text(
     tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
 ) -> str:
-    """Write a tree of another dialect, which is changed, as Spark SQL.
+    """Write a tree of another dialect as Spark SQL; the tree is changed.
 
     Only verified functions and functions in `trusted` are accepted; None accepts every function.
 
@@ -141,9 +141,7 @@ def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
 
 
 def _made(interval: exp.Interval) -> exp.Expr | None:
-    """Return a call of MAKE_INTERVAL; None for an interval that Spark reads, or of an unknown
-    unit.
-    """
+    """Return a call of MAKE_INTERVAL; None if Spark reads the interval or its unit is unknown."""
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):

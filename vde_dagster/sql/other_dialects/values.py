@@ -102,22 +102,14 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
 
 
 def array_of_rows(node: exp.Array, dialect: str) -> Made:
-    """Refuse `ARRAY(SELECT …)`, which Spark does not have.
-
-    Raises:
-        Unwritable: The elements of the array come from a query.
-    """
+    """Refuse `ARRAY(SELECT …)` with `Unwritable`: Spark does not have it."""
     if any(isinstance(one, exp.Query) for one in node.expressions):
         raise Unwritable("ARRAY(SELECT …)")
     return None
 
 
 def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
-    """Refuse WITH ORDINALITY, which SQLGlot numbers from 0.
-
-    Raises:
-        Unwritable: The rows of an array are numbered from 1.
-    """
+    """Refuse WITH ORDINALITY with `Unwritable`: SQLGlot would number the rows from 0."""
     if node.args.get("offset") and dialect not in ("bigquery",):
         raise Unwritable("UNNEST WITH ORDINALITY")
     return None
@@ -176,11 +168,7 @@ def length_of_list(node: exp.Length, dialect: str) -> Made:
 
 
 def inserted(node: exp.Stuff, dialect: str) -> Made:
-    """Refuse INSERT and STUFF, which Spark does not have.
-
-    Raises:
-        Unwritable: Always.
-    """
+    """Refuse INSERT and STUFF with `Unwritable`: Spark does not have them."""
     raise Unwritable("INSERT or STUFF")
 
 

@@ -45,7 +45,7 @@ def signature(node: exp.Expr) -> str | None:
 
 
 def function_name(node: exp.Expr) -> str:
-    """Return a function's name in `dialect_trust`."""
+    """Return a function's name as written in the setting `dialect_trust`."""
     key = signature(node) or ""
     return key.partition("(")[0].partition("/")[0].lower()
 

@@ -3,8 +3,8 @@
 SQLGlot's own generator changes two forms. Spark has no QUALIFY: SQLGlot (30.30,
 `transforms.eliminate_qualify`) rewrites it by bare column names, so that `PARTITION BY c.k` becomes
 the expression of an output named `k`, and it leaves DISTINCT, ORDER BY and LIMIT before the filter.
-SQLGlot also lifts every nested WITH to the top (`transforms.move_ctes_to_top_level`) whatever the
-names, though Spark reads nested ones: here they stay.
+SQLGlot also moves every nested WITH to the top (`transforms.move_ctes_to_top_level`), even if names
+repeat. Spark reads nested WITH clauses, so they stay in place here.
 """
 
 from __future__ import annotations
