@@ -31,8 +31,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """Results of one request to a worker, with the request's items; all None if the request failed.
-    """
+    """Results of one request to a worker, with the request's items; all None if it failed."""
 
     worker: int
     items: Sequence[Any]

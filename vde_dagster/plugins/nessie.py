@@ -58,7 +58,7 @@ class NessieSettings(PluginSettings):
             yield "uri", wrong, "write http://localhost:19120/api/v2"
 
     def catalog_key(self) -> str | None:
-        """Return the address's key, if there is an address."""
+        """Return the name of the setting with the address, if it is set."""
         return "uri" if self.uri else None
 
 

@@ -259,8 +259,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Return whether an outer join to LATERAL lacks ON; SQLGlot writes ON TRUE after such a join.
-    """
+    """Return whether an outer join to LATERAL lacks ON; SQLGlot writes ON TRUE after it."""
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
         and (join.side == "LEFT" or join.kind == "OUTER")

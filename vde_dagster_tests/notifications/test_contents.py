@@ -39,9 +39,7 @@ def test_audits_of_what_is_published_are_told(shop: ProjectFolder, server: Recei
         workspace.environments.audit("prod")
         send(workspace)
     assert [one["path"] for one in server.got] == ["/team", "/anna"]
-    assert server.titles("team") == [
-        "[shop] audits of marts.customers find rows in what prod shows"
-    ]
+    assert server.titles("team") == ["[shop] audits of marts.customers found failing rows in prod"]
     assert "unique_values(columns=(customer)) found 1 row" in server.got[0]["message"]
     assert "`vde apply prod --restate marts.customers`" in server.got[0]["message"]
 
@@ -100,7 +98,7 @@ def test_who_may_approve_a_plan_is_told_by_which_rule(
     ("level", "says", "next_"),
     [
         ("refuse", "rules refuse the plan", "plan again: `vde plan prod`"),
-        ("ask", "rules want an approval of the plan", "approve it with `vde apply prod --plan"),
+        ("ask", "rules require an approval of the plan", "approve it with `vde apply prod --plan"),
     ],
 )
 def test_what_rules_hold_is_told_once_a_day(

@@ -253,7 +253,7 @@ def test_more_than_an_hours_messages_wait_and_come_as_one(
         clock.hours += 1
         assert send(workspace)[0].sent == 2
     titles = server.titles()
-    assert titles[0] == "[shop] 3 things happened"
+    assert titles[0] == "[shop] 3 events"
     assert "- dev_b is at version 1" in server.got[0]["message"]
     assert [one.split()[1] for one in titles[1:]] == ["dev_c", "dev_d", "dev_e"]
 

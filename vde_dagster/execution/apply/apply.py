@@ -300,8 +300,7 @@ class _Run:
         graph: Mapping[ModelName, Set[ModelName]],
         work: Callable[[PlannedModel], None],
     ) -> None:
-        """Process models in a graph's order; raise ExecutionError if models fail or it is canceled.
-        """
+        """Process models in a graph's order; raise ExecutionError for failures and cancellation."""
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._applier.emit(ModelFailed(name, error, tuple(skipped)))

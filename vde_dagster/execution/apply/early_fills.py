@@ -1,9 +1,8 @@
 """Ranges that were filled too early, because a clock was ahead; they do not count as filled.
 
-A fill that was recorded in the future, or a range that ends in the future, shows that a clock was
-ahead. Ranges that ended after the table's previous fill are then filled again when they are due. If
-no process runs before the wrong clock's time has come, early fills cannot be distinguished from
-fills in time.
+A clock was ahead if a fill was recorded, or a range ends, in the future. Ranges that ended after
+the table's previous fill are then filled again when they are due. If no process runs before the
+wrong clock's time has come, early fills cannot be distinguished from fills in time.
 """
 
 from __future__ import annotations

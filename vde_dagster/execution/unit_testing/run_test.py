@@ -365,8 +365,7 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a value from YAML as Spark SQL, cast to a type if given; times without a zone are UTC.
-    """
+    """Write a value from YAML as Spark SQL, cast to a type if given; without a zone it is UTC."""
     text = _untyped(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text
 

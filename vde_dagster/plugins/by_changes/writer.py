@@ -12,7 +12,5 @@ class ByChangesWriter(WholeTable):
     """Replaces the rows of the keys that changed, or all rows if they are unknown."""
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Write delete files (merge on read): keys may be in any file, which would otherwise be
-        rewritten.
-        """
+        """Use merge on read, because copy on write would rewrite every file with a changed key."""
         return Layout(properties={"write.delete.mode": "merge-on-read"})

@@ -124,5 +124,5 @@ def _merged(seen: Plan) -> str:
 
 
 def _is_closed(workspace: Workspace) -> bool:
-    """Return whether the state is still closed, because the files have mistakes."""
+    """Return whether the state store was never opened, because the files have errors."""
     return "store" not in workspace.__dict__

@@ -19,12 +19,12 @@ Number = Annotated[
     int, typer.Option("--pr", metavar="NUMBER", min=1, help="The pull or merge request.")
 ]
 Commit = Annotated[
-    str, typer.Option(metavar="SHA", help="Newest commit of the request; default: asks the forge.")
+    str, typer.Option(metavar="SHA", help="Newest commit of the request; default: as on the forge.")
 ]
 Merged = Annotated[
     int,
     typer.Option(
-        "--pr", metavar="NUMBER", min=0, help="The merged request; default: asks GitHub or GitLab."
+        "--pr", metavar="NUMBER", min=0, help="The merged request; default: as on the forge."
     ),
 ]
 CheckedOut = Annotated[

@@ -83,11 +83,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The result of closing a pull request.
-
-    Args:
-        dropped: Whether its environment existed, and is dropped now.
-    """
+    """The result of closing a pull request; `dropped` is false if its environment did not exist."""
 
     number: int
     environment: str

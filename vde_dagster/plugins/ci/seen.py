@@ -49,12 +49,7 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest passed check of a pull request.
-
-    Args:
-        plan_id: The stored plan for production; empty if it would change nothing.
-        commit: The checked commit.
-    """
+    """The newest passed check of a pull request; the plan is empty if production is unchanged."""
 
     plan_id: str
     commit: str

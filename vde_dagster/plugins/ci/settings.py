@@ -58,11 +58,7 @@ class CiSettings(PluginSettings):
         return environment_name(f"{self.prefix}{number}")
 
     def links(self, environment: str, prefix: str | None) -> str:
-        """Write links to an environment in Dagster and to its documentation, as Markdown.
-
-        Args:
-            prefix: The prefix of the project's assets.
-        """
+        """Write links to an environment in Dagster and to its documentation, as Markdown."""
         found = []
         if self.dagster_url:
             path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", "environment"]))

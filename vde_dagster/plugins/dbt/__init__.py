@@ -1,8 +1,7 @@
-"""dbt projects as a source of models, read from the manifest that dbt compiled; dbt is never
-imported.
+"""dbt projects as a source of models, read from dbt's manifest; dbt is never imported.
 
-`compiling` lets dbt write it, and render `hooks`, which no manifest has compiled. `manifest` is
-divided into units, a node with its tests each, so that a changed node is read alone. `models`
-converts a unit to a model: `nodes` converts its configuration and its tests, and `relations` the
-names of tables in its compiled code.
+`compiling` runs dbt, which writes the manifest and renders `hooks`: a manifest has no compiled
+hooks. `manifest` divides it into units of a node with its tests, so that a changed node is read
+alone. `models` converts a unit to a model: `nodes` converts its configuration and its tests, and
+`relations` the names of tables in its compiled code.
 """

@@ -41,11 +41,7 @@ def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> s
 
 
 class Answers:
-    """Answers dbt's queries about the tables that production shows, and about sources.
-
-    Args:
-        sources: Names of the dbt project's sources.
-    """
+    """Answers dbt's queries about the tables that production shows, and about sources."""
 
     def __init__(self, workspace: Workspace, sources: Iterable[Sequence[str]]) -> None:
         self._workspace = workspace
@@ -84,7 +80,7 @@ class Answers:
             UsageError: The table does not exist yet.
         """
         if not self.exists(name):
-            raise UsageError(f"{name} is in no version of production")
+            raise UsageError(f"production does not have the table {name} yet")
         if name in self._sources:
             return self._source_columns(name) or []
         return self.rows(f"SELECT * FROM {quote(*name)}", 0)[0]

@@ -20,9 +20,8 @@ class Context:
         project: The project's folder during this load.
         folder: The dbt project's folder, relative to the root.
         package: The dbt project's name; other packages lie below its folder.
-        adapter: dbt's adapter.
         dialect: SQLGlot dialect of compiled code.
-        grants: Whether rights are granted.
+        grants: Whether GRANT and REVOKE statements run.
     """
 
     project: Folder

@@ -277,7 +277,6 @@ def read_manifest(
     """Read a manifest.
 
     Args:
-        path: The file, relative to the project's root.
         folder: The dbt project's folder, relative to the root.
         without_code: Unique ids of nodes that need no compiled code.
 
@@ -443,9 +442,7 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return the nodes that an exposure reads, directly or by metrics, semantic models and saved
-    queries.
-    """
+    """Return the tables that an exposure reads, also by metrics, semantic models, saved queries."""
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:

@@ -240,9 +240,7 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
 
 
 def _later(unit: Unit, model: Model, context: Context) -> Model | None:
-    """Return a model with only its branch for `is_incremental()`, if a unit test tests that
-    branch.
-    """
+    """Return a model with only its `is_incremental()` branch, if a unit test tests that branch."""
     asked = any(
         (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
     )

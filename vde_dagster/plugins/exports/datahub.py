@@ -52,11 +52,7 @@ Proposal = dict[str, Any]
 
 
 def datahub_proposals(document: Document) -> list[Proposal]:
-    """Return the content of the document's first environment as metadata change proposals.
-
-    Args:
-        document: The document of an environment or a version of one.
-    """
+    """Return the content of a document's first environment as metadata change proposals."""
     return list(_Proposals(document, document.environments[0]).all())
 
 

@@ -1,5 +1,4 @@
-"""A project's document as dbt's `manifest.json` and `catalog.json`, for tools that read these
-files.
+"""A project's document as dbt's `manifest.json` and `catalog.json`, for other tools.
 
 Source: https://schemas.getdbt.com/dbt/manifest/v12.json and https://schemas.getdbt.com/dbt/catalog/v1.json
 """

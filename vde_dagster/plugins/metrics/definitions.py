@@ -86,7 +86,8 @@ class Definitions:
     """All metrics of a project, parsed by MetricFlow.
 
     Args:
-        models: Models behind semantic models, by their names in SQL, with the first place of each.
+        models: Models that semantic models are based on, by their names in SQL, with the first
+            place of each.
         places: Places of metrics and saved queries, by name.
     """
 
@@ -97,9 +98,6 @@ class Definitions:
 
 def read_definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions:
     """Read the files of a project's metrics together.
-
-    Args:
-        texts: The files' texts, by paths relative to the project.
 
     Raises:
         ProjectError: All mistakes as one error, each with its place.

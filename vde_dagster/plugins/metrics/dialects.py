@@ -25,9 +25,7 @@ def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) 
     """Return a semantic manifest whose expressions are Spark SQL.
 
     Args:
-        path: The manifest's path in the project.
         manifest: The text of dbt's `manifest.json`, which names the adapter.
-        settings: The project's settings, with functions to trust in `dialect_trust`.
 
     Raises:
         ProjectError: Expressions cannot be translated, or have functions that are not verified.

@@ -74,11 +74,7 @@ class DescribedMetric:
 
 
 class SemanticLayer:
-    """MetricFlow's engine over a project's definitions; it only writes SQL.
-
-    Args:
-        definitions: All metrics of a project.
-    """
+    """MetricFlow's engine over a project's definitions; it only writes SQL."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions

@@ -46,13 +46,7 @@ class OssieDocument:
 def make_document(
     layer: SemanticLayer, environment: Environment, catalog: str, name: str
 ) -> OssieDocument:
-    """Write the semantic layer as Ossie.
-
-    Args:
-        environment: The environment whose views are the datasets.
-        catalog: The catalog of the views.
-        name: The project's name.
-    """
+    """Write the semantic layer as Ossie, with the views of an environment as datasets."""
     converter = MSIToOSIConverter(OSIDialect.DATABRICKS)
     made = converter.convert(layer.definitions.manifest, osi_model_name=name)
     found = json.loads(made.output.to_osi_json())

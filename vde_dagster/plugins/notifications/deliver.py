@@ -105,9 +105,7 @@ class _Delivery:
         return self.done
 
     def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send messages for records; return the number of the last processed record, if some are
-        left.
-        """
+        """Send messages; return the number of the last processed record if some are left."""
         wanted: list[Message] = []
         stop = None
         for record in records:
@@ -173,7 +171,7 @@ def _together(messages: Sequence[Message]) -> tuple[str, str]:
         lines += [f"- {one.subject}", f"  {one.next}"]
     if len(messages) > _MOST_TOGETHER:
         lines.append(f"and {len(messages) - _MOST_TOGETHER} more")
-    return f"{len(messages)} things happened", "\n".join(lines)
+    return f"{len(messages)} events", "\n".join(lines)
 
 
 def notify(receiver: Receiver, subject: str, body: str, tone: Tone) -> None:

@@ -148,7 +148,7 @@ class Messages:
             whose = frozenset(one["approvers"]) | _merge(owners, *models)
             lines.append(Line(Objection(**one).sentence, event, whose))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
-        says = "refuse" if refused else "want an approval of"
+        says = "refuse" if refused else "require an approval of"
         again = f"`vde apply {plan.environment} --plan {plan.id}`"
         return Message(
             record.number,
@@ -295,7 +295,7 @@ class Messages:
             frozenset({"audit_blocked"}),
             name,
             "failure",
-            f"audits of {listed(models, 3)} find rows in what {name} shows",
+            f"audits of {listed(models, 3)} found failing rows in {name}",
             tuple(found.values()),
             f"Fix the input, then `vde apply {name} --restate {models[0]}` with the range "
             f"computes it again; `vde rollback {name}` goes back.",

@@ -62,10 +62,7 @@ class Rule:
     place: SourceLocation
 
     def objection(self, known: Mapping[str, Any]) -> Objection | None:
-        """Return the rule's objection to a plan, if any.
-
-        Args:
-            known: The variables of expressions, see `make_variables`.
+        """Return the rule's objection to a plan, if any; `known` comes from `make_variables`.
 
         Raises:
             UsageError: An expression fails, or its value is not a truth value.
@@ -127,12 +124,7 @@ class Rule:
 
 
 def make_variables(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the variables of all rules' expressions, as CEL values.
-
-    Args:
-        facts: The plan as JSON, see `plan_facts`.
-        now: The instant (UTC) for the variable `now`.
-    """
+    """Return CEL values for rules: `plan` (JSON, see `plan_facts`) and `now` (UTC)."""
     from celpy import celtypes
     from celpy.adapter import json_to_cel
 

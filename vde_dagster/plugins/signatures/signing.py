@@ -41,11 +41,7 @@ class Signature:
 
 
 def sign(document: Mapping[str, Any], key: Ed25519PrivateKey, at: str) -> Signature:
-    """Sign a plan's document.
-
-    Args:
-        at: The instant (UTC, ISO 8601).
-    """
+    """Sign a plan's document at an instant (UTC, ISO 8601)."""
     made = key.sign(_signed(document, at))
     return Signature(public_key(key), at, b64encode(made).decode())
 

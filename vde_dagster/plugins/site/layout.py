@@ -13,11 +13,7 @@ SWEEPS = 6
 
 
 def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Return the layer of each node, one more than the deepest of its parents.
-
-    Args:
-        parents: The parents of each node; nodes are numbered parents first.
-    """
+    """Return each node's layer, one more than its deepest parent's; parents have lower numbers."""
     layers: list[int] = []
     for above in parents:
         layers.append(1 + max((layers[one] for one in above), default=-1))

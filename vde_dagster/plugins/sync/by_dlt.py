@@ -69,11 +69,7 @@ def _where(options: Mapping[str, Any]) -> str:
 
 @dataclass
 class Packages:
-    """Batches that are collected in a file, and loaded as one package at the end of their step.
-
-    Args:
-        folder: The folder of the file, and of dlt's files of the package.
-    """
+    """Batches that are collected in a file, and loaded as one package at the end of their step."""
 
     sink: DltSink
     effects: Effects
@@ -126,7 +122,7 @@ class Packages:
         return 0
 
     def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row with the view's names of columns."""
+        """Return a row under the view's column names."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 

@@ -104,11 +104,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger of one sync of one environment.
-
-    Args:
-        transact: Runs a function in the sink's transaction, or in one of the state's database.
-    """
+    """The ledger of one sync of one environment, in the sink's or the state's database."""
 
     transact: Transact
     project: str
@@ -185,11 +181,7 @@ class Ledger:
 
 
 def open_ledger(workspace: Workspace, sync: str, delivery: Delivery) -> Ledger:
-    """Return the ledger of a sink: in its own transaction, or in the state's database.
-
-    Args:
-        sync: The sync and its environment: `customers/prod`.
-    """
+    """Return a sync's ledger (`customers/prod`), in the sink's or the state's database."""
     database = workspace.store.database
     transact: Transact | None = getattr(delivery, "transact", None)
     if transact is not None:

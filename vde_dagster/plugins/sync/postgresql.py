@@ -111,13 +111,7 @@ def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A column of the rows.
-
-    Args:
-        bind: The column's parameter in statements.
-        name: The column's name in the model.
-        own: The column's name in the table.
-    """
+    """A column: its parameter in statements, its name in the model, and its name in the table."""
 
     bind: str
     name: str

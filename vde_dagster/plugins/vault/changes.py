@@ -109,19 +109,11 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query that counts keys and times with several states; only one is kept.
-
-        Args:
-            one: The relation of `unique_rows`.
-        """
+        """Return the query that counts keys and times with several states in `unique_rows`."""
         return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
-        """Return the query of the times at which keys disappear.
-
-        Args:
-            one: The relation of `unique_rows`.
-        """
+        """Return the query of the times at which keys disappear from `unique_rows`."""
         key, time = _names(self.key), quote(self.time)
         steps = {
             "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {one}",
@@ -143,12 +135,7 @@ class States:
         )
 
     def states(self, one: str, gaps: str | None = None) -> str:
-        """Return the query of the table's rows for the keys of arriving rows.
-
-        Args:
-            one: The relation of `unique_rows`.
-            gaps: The relation of `gaps`, if absence deletes.
-        """
+        """Return the query of the table's rows by `unique_rows` and, if absence deletes, `gaps`."""
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
             _names(self.key, "o.")
@@ -185,11 +172,7 @@ class States:
         return _with(self._runs(one, gaps), query)
 
     def merge(self, target: str, new: str, states: str) -> str:
-        """Return the statement that writes new states to a table and removes outdated states.
-
-        Args:
-            states: The relation of `states`.
-        """
+        """Return the statement that writes new states to a table and removes outdated states."""
         others = [name for name in self.types if name not in self.identity]
         on = " AND ".join(f"f.{quote(c)} <=> o.{quote(c)}" for c in self.identity)
         made = [f"COALESCE(f.{quote(c)}, o.{quote(c)}) AS {quote(c)}" for c in self.identity]
@@ -293,7 +276,6 @@ def make_states(
     """Return the SQL writer of a kind's table.
 
     Args:
-        types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case; None if they are the same.
     """
 

@@ -146,18 +146,11 @@ BEGINNING = {
     "timestamp_ntz": "TIMESTAMP_NTZ '1900-01-01 00:00:00'",
     "date": "DATE '1900-01-01'",
 }
-"""The load date of ghosts by type, because a union with another type would change the column's
-type.
-"""
+"""Load date of ghosts, by type: a union with another type would change the column's type."""
 
 
 class Part(NamedTuple):
-    """One of the values that are hashed together.
-
-    Args:
-        name: A column's name, or the alias of an expression, or None.
-        value: Spark SQL.
-    """
+    """A value to hash, in Spark SQL, with the column's name or the expression's alias, or None."""
 
     name: str | None
     value: str

@@ -161,9 +161,7 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return the branch's record source if it is a text literal, otherwise the first table
-        read.
-        """
+        """Return the branch's record source if it is a literal, else the first table's name."""
         table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")

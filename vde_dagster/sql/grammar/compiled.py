@@ -210,8 +210,7 @@ class Edge(NamedTuple):
 
 
 class Network(NamedTuple):
-    """States of a grammar: edges, start and end states of rules, and a lexer's token of each rule.
-    """
+    """States of a grammar: edges, start and end states of rules, and a lexer's token per rule."""
 
     edges: list[list[Edge]]
     stops: set[int]

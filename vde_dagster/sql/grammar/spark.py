@@ -363,8 +363,7 @@ class Lexer:
             at = end
 
     def _sign(self, text: str) -> int:
-        """Return the number of a one-character token that the next character ends, or -1; cached.
-        """
+        """Return the number of a one-character token that the next character ends, or -1."""
         state = self._reached(self._start, text[0])
         kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)
         if len(text) < 2 or state is None or guard is not None or self._reached(state, text[1]):

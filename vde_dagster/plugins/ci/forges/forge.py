@@ -56,7 +56,7 @@ class PullRequest:
 
     Args:
         head: The newest commit.
-        state: `closed` without a merge, or `unknown` where the forge cannot tell.
+        state: `closed` without a merge, or `unknown` if the forge does not report it.
     """
 
     head: str
@@ -77,18 +77,10 @@ class Forge(Protocol):
         """Return the pull request that a commit of the main branch merged, or None."""
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of vde's comment on a pull request, or None.
-
-        Args:
-            marker: The first line, which identifies the comment.
-        """
+        """Return the text of the comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create the comment, or replace the existing comment.
-
-        Args:
-            text: Markdown that begins with the marker.
-        """
+        """Create or replace the comment; `text` is Markdown that begins with the marker."""
 
     def write_check(self, check: Check) -> None:
         """Write the result of a commit's check."""

@@ -24,11 +24,7 @@ _OF_ACTIONS = "github-actions[bot]"
 
 @dataclass(frozen=True)
 class GitHub(RestForge):
-    """A repository on GitHub.
-
-    Args:
-        repository: `owner/name`.
-    """
+    """A repository on GitHub, named `owner/name`."""
 
     repository: str = ""
 

@@ -117,10 +117,8 @@ class PlainGit:
         self._change(NOTES, change)
 
     def newest_of_branch(self, branch: str = "") -> str | None:
-        """Return the newest commit of the remote's branch, after fetching it, or None.
-
-        Args:
-            branch: Empty for the default branch of the remote, or of a clone without a remote.
+        """Fetch and return the newest commit of a branch, by default of the default branch, or
+        None.
         """
         if not branch and self._is_shared():
             listed = self.ask("ls-remote", "--symref", self.remote, "HEAD").split()

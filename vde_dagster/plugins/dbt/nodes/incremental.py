@@ -61,7 +61,7 @@ _OTHER_MERGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """How an incremental model is filled.
+    """Rules for filling an incremental model.
 
     Args:
         both: Whether its query has both branches.
@@ -81,7 +81,7 @@ class Filling:
 def incremental_filling(
     node: Node, later: str | None, adapter: str, dialect: str, location: SourceLocation
 ) -> Filling:
-    """Return how an incremental model is filled.
+    """Return the rules for filling an incremental model.
 
     Args:
         later: The model's compiled code where `is_incremental()` is true, if that is known.
@@ -281,12 +281,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that only the second branch has.
-
-    Args:
-        start: The condition's offset in the second branch.
-        end: The offset after the condition.
-    """
+    """A condition that only the second branch has, with its offsets in that branch."""
 
     start: int
     end: int
@@ -364,12 +359,7 @@ def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expa
 
 
 def either(first: str, later: str, this: str) -> str:
-    """Return the first branch while a table has no rows, and the second from then on.
-
-    Args:
-        first: The first branch; both branches are in Spark SQL.
-        this: The table's name, quoted.
-    """
+    """Return Spark SQL: the first branch while a table has no rows, and the second later."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

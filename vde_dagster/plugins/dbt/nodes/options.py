@@ -53,11 +53,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield names of a node's configuration that is ignored.
-
-    Args:
-        grants: Whether rights are granted.
-    """
+    """Yield names of ignored configuration; `grants` is not ignored if rights are granted."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

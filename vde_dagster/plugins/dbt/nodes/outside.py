@@ -18,12 +18,7 @@ from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
-    """Read an exposure.
-
-    Args:
-        unit: The unit's name.
-        path: The file that declares it, relative to the root.
-    """
+    """Read an exposure that a file, relative to the root, declares."""
     exposure, place = reader.exposure, SourceLocation(path)
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
@@ -34,11 +29,7 @@ def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> L
 
 
 def read_asset(node: Node, meta: Mapping[str, Any]) -> Asset:
-    """Return a node's key, group and owners from `meta.dagster`, or else from dbt's names.
-
-    Args:
-        meta: All of the node's `meta`.
-    """
+    """Return a node's key, group and owners from `meta.dagster`, or else from dbt's names."""
     value = meta.get("dagster")
     given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     group = given.get("group") or node.group or node.config.get("group")

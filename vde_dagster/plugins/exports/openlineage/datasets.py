@@ -59,14 +59,7 @@ class DatasetName:
 
 @dataclass
 class Shown:
-    """The models of a plan or of a version of an environment.
-
-    Args:
-        content: The plan or version.
-        view: Returns the name of a model's view.
-        snapshots: Snapshots by id.
-        tables: Tables by id.
-    """
+    """Models of a plan or of an environment's version; `view` returns the name of their views."""
 
     workspace: Workspace
     content: Plan | Environment
@@ -265,7 +258,7 @@ class Shown:
 
 
 def _through(outer: str, inner: str) -> str:
-    """Return how a column flows through two queries."""
+    """Return the kind of lineage of a column through two queries."""
     if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer

@@ -129,7 +129,7 @@ class _Sender:
                 self.refused.keep(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
-        """Send an event; return the error of a receiver that may fail only at this event."""
+        """Send an event; return the receiver's error if the event alone may be its cause."""
         from requests import HTTPError
         from requests.exceptions import RetryError
 
@@ -150,11 +150,7 @@ class _Sender:
 
 @dataclass
 class Refused:
-    """Events that a receiver refused, in a file of the project's work folder.
-
-    Args:
-        events: The events' titles, and the reasons of the refusals.
-    """
+    """Events that a receiver refused: stored in a file, and listed by title and reason."""
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
