@@ -108,9 +108,13 @@ def read_suites(folder: Path) -> list[Suite]:
 
 
 def to_spark(query: str) -> str:
-    """Translate a query of DuckDB to Spark SQL."""
-    (text,) = sqlglot.transpile(query.rstrip().rstrip(";"), read="duckdb", write="spark")
-    return text
+    """Translate a query of DuckDB to Spark SQL, and name its columns as a model must."""
+    tree = sqlglot.parse_one(query.rstrip().rstrip(";"), read="duckdb")
+    assert isinstance(tree, exp.Query)
+    for number, output in enumerate(tree.selects):
+        if not isinstance(output, exp.Alias | exp.Column | exp.Star):
+            output.replace(exp.alias_(output.copy(), f"c{number}"))
+    return tree.sql("spark")
 
 
 def without_order(query: str) -> str:
@@ -135,7 +139,7 @@ def find_refresh(query: str, schema: Schema) -> Refreshed:
         try:
             keys[table] = find_key_steps(query, schema, [table]).key
         except NotRefreshableError as error:
-            reasons[table] = str(error)
+            reasons[table] = str(error).removesuffix(f": {error.clause}")
     return Refreshed(keys, reasons)
 
 

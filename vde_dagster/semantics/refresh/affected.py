@@ -172,7 +172,7 @@ class _Step:
         if sources.changed is None:
             conditions.append(self._met(select))
         known = [c for c in conditions if self._is_known(c, sources)]
-        if sources.changed is not None:
+        if sources.changed is not None and any(one.find(exp.Column) for one in outputs):
             closer = self._nearer(outputs, [*known, *join_conditions(made)], sources, made)
             if closer is not None:
                 outputs = closer
@@ -364,7 +364,9 @@ class _Step:
     def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
         """Return the outputs whose values are known for each affected row."""
         group = select.args.get("group")
-        if group is not None and set_args(group) - {"expressions"}:
+        if group is not None and (
+            set_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+        ):
             raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
         within: list[list[exp.Expr]] = []
         if group is not None:
@@ -417,7 +419,7 @@ class _Step:
 
     def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
         """Return whether an expression has the affected rows' value for the changed rows."""
-        if isinstance(expression, exp.Coalesce) and coalesced(expression) in sources.pairs:
+        if coalesced(expression) in sources.pairs:
             return True
         if isinstance(expression, exp.Column):
             alias, name = read_place(expression)
@@ -443,7 +445,7 @@ class _Step:
         equal = self._equal(made, known)
 
         def closer(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Coalesce) and coalesced(node) in sources.pairs:
+            if coalesced(node) in sources.pairs:
                 node = next((c for c in node.find_all(exp.Column) if c.table == alias), node)
             if not isinstance(node, exp.Column) or node.table == alias:
                 return node

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.helper import find_new_name
 
 from vde_dagster.semantics._sqlglot import parse
 from vde_dagster.semantics.analysis import Schema, analyze
@@ -18,6 +19,7 @@ from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
 from vde_dagster.semantics.errors import SemanticError, place
+from vde_dagster.semantics.refresh.trees import list_sources
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
 from vde_dagster.sql.reading import parse_plain
@@ -110,6 +112,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
             validate_qualify_columns=False,
             quote_identifiers=False,
         )
+        _name_apart(tree)
         again = tree.copy()
         for table in list(again.find_all(exp.Table)):
             _rename(table, *readings[reading_number(table.name)].split("."))
@@ -175,6 +178,36 @@ def _rename(table: exp.Table, *parts: str) -> None:
     for name in ("db", "catalog")[len(parts) - 1 :]:
         table.set(name, None)
     table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def _name_apart(tree: exp.Expr) -> None:
+    """Give each source an alias of its own, so that no query hides those of the query around it."""
+    used = {one.name for one in tree.find_all(exp.Identifier)}
+    seen: set[str] = set()
+    for select in list(tree.find_all(exp.Select)):
+        new: dict[str, str] = {}
+        sources = [*list_sources(select), *(select.args.get("laterals") or ())]
+        for source in sources:
+            name = source.alias_or_name
+            if name in seen and isinstance(source.args.get("alias"), exp.TableAlias):
+                new[name] = find_new_name(used, f"{name}_")
+                used.add(new[name])
+                source.args["alias"].set("this", exp.to_identifier(new[name], quoted=True))
+            seen.add(name)
+        for column in list(select.find_all(exp.Column)) if new else ():
+            if column.table in new and not _is_from_within(column, select):
+                column.set("table", exp.to_identifier(new[column.table], quoted=True))
+
+
+def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
+    """Return whether a query between a column and a SELECT has the column's source."""
+    at = column.parent_select
+    while at is not None and at is not select:
+        sources = [*list_sources(at), *(at.args.get("laterals") or ())]
+        if any(source.alias_or_name == column.table for source in sources):
+            return True
+        at = at.parent_select
+    return False
 
 
 def _without_ctes(tree: exp.Expr) -> exp.Expr:

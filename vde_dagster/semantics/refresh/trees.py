@@ -36,8 +36,18 @@ def read_place(column: exp.Expr) -> Place:
 
 
 def coalesced(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns that a call of `coalesce` chooses from; none for anything else."""
+    """Return the columns that a call of `coalesce` chooses from; none for anything else.
+
+    `CASE WHEN a IS NOT NULL THEN a ELSE b END` is `coalesce(a, b)`.
+    """
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
+    if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:
+        first, other = call.args["ifs"][0], call.args.get("default")
+        if (
+            other is not None
+            and first.this == exp.Is(this=first.args["true"], expression=exp.Null()).not_()
+        ):
+            parts = [first.args["true"], other]
     if not all(isinstance(part, exp.Column) for part in parts):
         return frozenset()
     return frozenset(map(read_place, parts))
