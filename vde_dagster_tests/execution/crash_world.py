@@ -379,7 +379,8 @@ class Stage:
         world = self.world()
         injector = FaultInjector(clock=world.clock, in_process=True)
         run(operation, world.process(injector))
-        self.points = injector.passed
+        # Whether a lease is renewed depends on the load of the machine.
+        self.points = [point for point in injector.passed if "lease.heartbeat" not in point]
         self.new = look(world.url).visible()
 
     def world(self) -> World:
