@@ -440,6 +440,7 @@ class SparkEngine:
                 task.interval,
                 task.snapshot.model.kind.name,
                 uuid.uuid4().hex,
+                task.snapshot.definition,
             ),
         )
 

@@ -23,8 +23,8 @@ from vde_dagster.execution.changes.changed_keys import (
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.lakehouse.metadata.commit_summaries import commit_line
-from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.lakehouse.metadata.commit_summaries import DEFINITION_KEY, TABLE_KEY, commit_line
+from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
@@ -126,8 +126,9 @@ class Skipping:
 
     def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
         """Determine the keys to fill, by the changes of the inputs."""
-        last_inputs, reads, now = self.last_inputs(table), looked.reads, looked.inputs
+        reads, now = looked.reads, looked.inputs
         try:
+            last_inputs = self.inputs_of_definition(filler, table)
             changed = keys_changed(self.tasks, filler, reads, last_inputs, now)
             earlier = earlier_reads(self.tasks, reads, last_inputs)
         except ComputesAllError as why:
@@ -165,6 +166,22 @@ class Skipping:
         if last is None or last.facts.inputs is None:
             return {}
         return last.facts.inputs if self._holds(table, last.as_skipped().commit) else {}
+
+    def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
+        """Return the inputs of a table's last fill like `last_inputs`, for a fill by changes.
+
+        Raises:
+            ComputesAllError: Another definition filled the table, which changes in place.
+        """
+        found = self.last_inputs(table)
+        if found and filler.model.kind.changes_in_place:
+            metadata = self._handles.lakehouse.table_metadata(table.ref)
+            line = history(metadata, head_of(metadata, table.branch))
+            summaries = (one.get("summary", {}) for one in line)
+            filled = (one for one in summaries if one.get(TABLE_KEY) == table.id)
+            if next(filled, {}).get(DEFINITION_KEY) != filler.definition:
+                raise ComputesAllError("another definition of the model filled its table last")
+        return found
 
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import VdeError
-from vde_dagster.execution.apply.skipping import Skipping, input_states
+from vde_dagster.execution.apply.skipping import Skipping, States, input_states
 from vde_dagster.execution.changes.changed_keys import (
     ComputesAllError,
     Earlier,
@@ -70,9 +70,14 @@ def _backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
     """Return a model's backlog; None if no input has changed or will change."""
-    reads, seen = tasks.tables_read(filler), Skipping(tasks).last_inputs(table)
-    now = input_states(tasks.handles.lakehouse, reads, seen)
+    reads = tasks.tables_read(filler)
     why_all, earlier = "", dict[str, Earlier]()
+    seen: States = {}
+    try:
+        seen = Skipping(tasks).inputs_of_definition(filler, table)
+    except ComputesAllError as why:
+        why_all = str(why)
+    now = input_states(tasks.handles.lakehouse, reads, seen)
     try:
         earlier = earlier_reads(tasks, reads, seen) if seen else {}
     except ComputesAllError as why:

@@ -24,11 +24,13 @@ INTERVAL_KEY = "vde.interval"
 KIND_KEY = "vde.kind"
 FILL_KEY = "vde.fill"
 """Key that distinguishes a fill's own commit from every other."""
-SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
+DEFINITION_KEY = "vde.definition"
+"""Key of the definition that computed the rows, see `Snapshot.definition`."""
+SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY, DEFINITION_KEY)
 
 
 def fill_summary(
-    plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str
+    plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str, definition: str
 ) -> dict[str, str]:
     """Return the summary of a fill's commit."""
     return {
@@ -37,6 +39,7 @@ def fill_summary(
         INTERVAL_KEY: str(interval),
         KIND_KEY: kind,
         FILL_KEY: fill_id,
+        DEFINITION_KEY: definition,
     }
 
 

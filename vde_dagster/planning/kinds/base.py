@@ -61,8 +61,7 @@ class Meaning:
     def changed_by(self, model: Model) -> tuple[str, ...]:
         """Return the key columns of kinds whose fills replace only rows of changed keys.
 
-        Empty for other kinds, and for kinds that change in place: only the query may determine the
-        rows.
+        Empty for other kinds. Filling a key again must change nothing while its input is unchanged.
         """
         return ()
 

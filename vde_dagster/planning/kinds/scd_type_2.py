@@ -62,9 +62,17 @@ class ScdMeaning(Meaning):
         """Hash the rows' version, which includes everything else."""
         return digest("fill", rows, model.kind.name, *model.marks)
 
+    def changed_by(self, model: Model) -> tuple[str, ...]:
+        """Return the key, with `refresh changes`; dbt's snapshots begin versions without a key at
+        each fill.
+        """
+        kind = ScdType2.from_model(model)
+        return kind.key_columns if kind.refresh == "changes" and not kind.as_dbt else ()
+
     def metadata(self, model: Model) -> list[str | None]:
-        """Return "restatable" if the history may be recomputed."""
-        return [] if model.kind.disable_restatement else ["restatable"]
+        """Return "restatable" if the history may be recomputed, and the mode of refreshing."""
+        parts: list[str | None] = [] if model.kind.disable_restatement else ["restatable"]
+        return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the key with the start or end of validity, and keys that blocking audits check.

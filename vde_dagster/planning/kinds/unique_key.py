@@ -34,6 +34,18 @@ class UniqueKeyMeaning(IncrementalMeaning):
             rows = digest("merge", rows, *_merge(model, version))
         return rows
 
+    def changed_by(self, model: Model) -> tuple[str, ...]:
+        """Return the key, with `refresh changes`; by a strategy of dbt, NULL is a new key each
+        time.
+        """
+        kind = IncrementalByUniqueKey.from_model(model)
+        return kind.unique_key if kind.refresh == "changes" and not kind.strategy else ()
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Add the mode of refreshing to the batches."""
+        parts = super().metadata(model)
+        return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
+
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the columns that determine the key; they are unique, because the key is.
 

@@ -91,7 +91,7 @@ def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
         return False
     return (
         shown.forward.table_id == snapshot.forward.table_id
-        and shown.forward.content == snapshot.forward.content
+        and shown.definition == snapshot.definition
         and shown.columns == snapshot.columns
         and shown.forward.fields == snapshot.forward.fields
     )
@@ -225,7 +225,7 @@ def preview_version(snapshot: Snapshot) -> str | None:
         return None
     versions = (column.version for column in snapshot.columns)
     fields = (text for _, listed in forward.fields for one in listed for text in one.texts)
-    return digest("preview", forward.table_id, forward.content, *versions, *fields)
+    return digest("preview", forward.table_id, snapshot.definition, *versions, *fields)
 
 
 class TablesByContent:

@@ -76,11 +76,6 @@ class Forward:
     widened: tuple[tuple[str, str], ...] = ()
 
     @property
-    def content(self) -> str:
-        """Hash of the definition's own fill and column versions, without name and metadata."""
-        return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
-
-    @property
     def field_versions(self) -> tuple[str, ...]:
         """The versions of the shown fields that were added in place."""
         listed = (field.version for _, fields in self.fields for field in fields)
@@ -206,6 +201,12 @@ class Snapshot:
     def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """The meaning without an inherited table: fill version and columns."""
         return self.standalone_fill, self.standalone_columns
+
+    @property
+    def definition(self) -> str:
+        """Hash of the meaning without an inherited table."""
+        fill, columns = self.standalone_meaning
+        return digest("own", fill, *(text for pair in columns for text in pair))
 
     @property
     def table_version(self) -> str:

@@ -158,6 +158,7 @@ class Kind:
         on_destructive_change: Policy for removed columns and changed types: one of `POLICIES`.
         on_additive_change: Policy for added and widened columns.
         LOOKBACK: Property for `properties` of kinds with a field `lookback`.
+        REFRESH: Property for `properties` of kinds with a field `refresh`.
         RESTATEMENT: Properties `disable_restatement` and `auto_restatement_cron`.
         IN_PLACE: Property `forward_only`, and properties for the two policies.
     """
@@ -194,6 +195,7 @@ class Kind:
     LOOKBACK: ClassVar = Property.number("lookback", 0)
     BATCH_SIZE: ClassVar = Property.number("batch_size")
     BATCH_CONCURRENCY: ClassVar = Property.number("batch_concurrency")
+    REFRESH: ClassVar = Property.word("refresh", ("whole", "changes"), "way to refresh", "ways")
     RESTATEMENT: ClassVar = (
         Property.flag("disable_restatement"),
         Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),

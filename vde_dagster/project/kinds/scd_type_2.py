@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import quote
 from vde_dagster.project.kinds.base import AddedColumn, Kind, Property, no_column
@@ -100,6 +101,7 @@ class ScdType2(Kind):
         as_dbt: Whether versions begin and end exactly as in dbt's snapshots: at `updated_at`, for
             every row of the query, with NULL equal to nothing.
         deleted_name: Added column that is `True` in records of deletions, or empty for none.
+        refresh: With `changes`, a fill compares only keys that its inputs' changes affect.
     """
 
     __slots__ = ()
@@ -112,6 +114,17 @@ class ScdType2(Kind):
     updated_at_name: str | None
     as_dbt: bool
     deleted_name: str
+    refresh: str
+
+    @classmethod
+    def from_properties(cls, given: Mapping[str, Any]) -> Kind:
+        if given.get("refresh") == "changes":
+            for part in given["unique_key"]:
+                if part_column(part) is None:
+                    raise ValueError(f"'refresh changes' needs a key of columns, not '{part}'")
+            if given.get("batch_size"):
+                raise ValueError("'refresh changes' and batch_size cannot be combined")
+        return cls(**given)
 
     by_intervals = True
     in_order = True
@@ -191,6 +204,7 @@ _SHARED = (
     _named("valid_to_name"),
     Property("time_data_type", _time_type, _NAMES),
     Property.flag("invalidate_hard_deletes"),
+    Kind.REFRESH,
     Kind.BATCH_SIZE,
     Property.flag("disable_restatement"),
     *Kind.IN_PLACE,
@@ -220,6 +234,7 @@ class ScdType2ByTime(ScdType2):
     on_additive_change: str = "allow"
     as_dbt: bool = Kind.later(False)
     deleted_name: str = Kind.later("")
+    refresh: str = Kind.later("whole")
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
 
     summary = "a row per version of a key; a newer `updated_at` ends the previous version"
@@ -265,6 +280,7 @@ class ScdType2ByColumn(ScdType2):
     on_additive_change: str = "allow"
     as_dbt: bool = Kind.later(False)
     deleted_name: str = Kind.later("")
+    refresh: str = Kind.later("whole")
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
 
     summary = "a row per version of a key; a change of one of the columns ends the previous version"

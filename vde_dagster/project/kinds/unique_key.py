@@ -209,6 +209,7 @@ class IncrementalByUniqueKey(Kind):
         strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new row
             is kept. Empty for one row per key.
         nulls_match: Whether NULL also equals NULL with a strategy of dbt.
+        refresh: With `changes`, a fill merges only rows of keys that its inputs' changes affect.
     """
 
     unique_key: tuple[str, ...]
@@ -225,6 +226,7 @@ class IncrementalByUniqueKey(Kind):
     on_additive_change: str = Kind.later("allow")
     strategy: str = Kind.later("")
     nulls_match: bool = Kind.later(False)
+    refresh: str = Kind.later("whole")
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
@@ -241,6 +243,7 @@ class IncrementalByUniqueKey(Kind):
         ),
         Property("when_matched", read_when_matched, {"type": "string"}),
         Property("merge_filter", read_merge_filter, {"type": "string"}),
+        Kind.REFRESH,
         Kind.LOOKBACK,
         Kind.BATCH_SIZE,
         *Kind.RESTATEMENT,
@@ -252,6 +255,12 @@ class IncrementalByUniqueKey(Kind):
         values = dict(given)
         columns, expressions = values.pop("unique_key")
         clauses: tuple[Clause, ...] = values.get("when_matched", ())
+        refused = expressions or clauses or values.get("merge_filter")
+        if refused and values.get("refresh") == "changes":
+            raise ValueError(
+                "'refresh changes' needs a key of columns, without when_matched and merge_filter: "
+                "merging a row again must change nothing"
+            )
         sided = [text for condition, _ in clauses for text in [condition] if text]
         sided += [text for _, sets in clauses for _, text in sets if text != ALL]
         sided += [values["merge_filter"]] if values.get("merge_filter") else []

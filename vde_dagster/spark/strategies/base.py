@@ -111,10 +111,10 @@ class Write:
         self.writer(frame, branch).overwrite(functions.expr(where))
 
     @contextmanager
-    def source(self) -> Iterator[str]:
-        """Provide a temporary view of the rows, for SQL statements."""
+    def source(self, rows: DataFrame | None = None) -> Iterator[str]:
+        """Provide a temporary view of the rows to write, by default all, for SQL statements."""
         name = f"vde_source_{uuid.uuid4().hex}"
-        self.frame.createOrReplaceTempView(name)
+        (self.frame if rows is None else rows).createOrReplaceTempView(name)
         try:
             yield name
         finally:

@@ -19,6 +19,7 @@ from vde_dagster.spark.strategies.base import (
     latest_first,
     strategy_for,
 )
+from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, rows_of
 
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
@@ -45,8 +46,14 @@ class Scd(Strategy):
             write.physical_name(name)
         written = DbtVersions if kind.as_dbt else Versions
         shown = write.compared_fields()
-        versions = written(kind, write.types, write.physical, _now(kind, write.task), shown)
-        with write.source() as source, write.committing(), write.in_utc():
+        with (
+            changed_keys(write) as keys,
+            write.source(rows_of(write, keys)) as source,
+            write.committing(),
+            write.in_utc(),
+        ):
+            now = _now(kind, write.task)
+            versions = written(kind, write.types, write.physical, now, shown, keys)
             rows = f"SELECT * FROM {source}"
             write.staged(lambda at: _write(write, versions, rows, at), "merged")
 
@@ -78,6 +85,7 @@ class Versions:
         physical: Physical column by output column in lower case.
         at: The current instant for this fill (UTC).
         fields: The fields to compare, by physical column; see `Write.compared_fields`.
+        keys: The keys to compare, if the source has only rows of these keys.
     """
 
     kind: ScdType2
@@ -85,6 +93,7 @@ class Versions:
     physical: Mapping[str, str]
     at: datetime
     fields: Mapping[str, ShownFields] = field(default_factory=dict)
+    keys: KeysView | None = None
 
     @property
     def valid_from(self) -> str:
@@ -225,9 +234,11 @@ class Versions:
         if self.kind.updated_at_name is None:
             # Versions begin now or later, so versions that ended before do not matter.
             end = quote(self.valid_to)
-            which = f"{end} IS NULL OR {end} > {self._now}"
+            which = f"({end} IS NULL OR {end} > {self._now})"
+        if self.keys is not None:
+            which += f" AND {self.keys.is_in('target')}"
         order = f"{quote(self.valid_to)} DESC NULLS FIRST"
-        return self._latest_by_key(f"SELECT * FROM {target} WHERE {which}", order)
+        return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
         """Return the chosen row of every key: the newest, and among equal ones the greatest."""

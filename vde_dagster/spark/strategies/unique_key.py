@@ -16,6 +16,7 @@ from vde_dagster.spark.strategies.base import (
     latest_first,
     strategy_for,
 )
+from vde_dagster.spark.strategies.changed_keys import changed_keys, rows_of
 from vde_dagster.sql.expressions import read_expression
 
 _NUMBER = "vde_row_number"
@@ -54,7 +55,11 @@ class UniqueKey(Strategy):
             ExecutionError: Several new rows match one row of the table by dbt's strategy `merge`.
         """
         kind = IncrementalByUniqueKey.from_model(write.task.snapshot.model)
-        with write.source() as source, write.lock:
+        with (
+            changed_keys(write) as keys,
+            write.source(rows_of(write, keys)) as source,
+            write.lock,
+        ):
             names = ", ".join(map(quote, write.types))
             rows = f"SELECT {names} FROM {source}" if kind.strategy else _rows(write, kind, source)
             if write.task.anew:
