@@ -34,7 +34,7 @@ def test_the_schema_has_every_kind_with_its_required_properties() -> None:
     assert "SEED" not in bare["enum"]
     (key,) = [i for i in objects if i["properties"]["name"]["const"].endswith("UNIQUE_KEY")]
     assert key["required"] == ["name", "unique_key"]
-    own = {"unique_key", "when_matched", "merge_filter", "lookback", "batch_size"}
+    own = {"unique_key", "when_matched", "merge_filter", "refresh", "lookback", "batch_size"}
     own |= {"disable_restatement", "auto_restatement_cron"}
     own |= {"forward_only", "on_destructive_change", "on_additive_change"}
     assert set(key["properties"]) == {"name", *own}

@@ -178,8 +178,9 @@ class Skipping:
             metadata = self._handles.lakehouse.table_metadata(table.ref)
             line = history(metadata, head_of(metadata, table.branch))
             summaries = (one.get("summary", {}) for one in line)
-            filled = (one for one in summaries if one.get(TABLE_KEY) == table.id)
-            if next(filled, {}).get(DEFINITION_KEY) != filler.definition:
+            own = (one for one in summaries if one.get(TABLE_KEY) == table.id)
+            definitions = (one.get(DEFINITION_KEY) for one in own)
+            if next(definitions, None) != filler.definition:
                 raise ComputesAllError("another definition of the model filled its table last")
         return found
 
