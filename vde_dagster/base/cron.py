@@ -33,7 +33,9 @@ def normalise_cron(text: str) -> str:
     if len(fields) == 1 and fields[0].startswith("@"):
         short = SHORT_NAMES.get(fields[0].lower())
         if short is None:
-            raise ValueError(f"'{text}' is not a cadence (known: {', '.join(SHORT_NAMES)})")
+            raise ValueError(
+                f"'{text}' is not a name of a cron expression (known: {', '.join(SHORT_NAMES)})"
+            )
         return short
     normal = " ".join(fields)
     if normal in SHORT_NAMES.values() or _ONCE_A_DAY.fullmatch(normal):

@@ -1,11 +1,11 @@
-"""Every hash that outlives a process: 128 bits of BLAKE2b over an encoding without collisions.
+"""All stored hashes: 128 bits of BLAKE2b over an encoding without collisions.
 
 Three functions encode their input differently; this cannot change, because existing versions, ids
 and caches depend on it:
 
 - `digest` of texts, as hexadecimal digits: snapshots, tables, plans, keys of the memo.
-- `digest_values` of bytes, texts, numbers and None, as bytes: nodes of queries, hashed by the
-  hundred thousand and mostly combinations of other digests.
+- `digest_values` of bytes, texts, numbers and None, as bytes: hundreds of thousands of query nodes,
+  mostly combinations of other digests.
 - `content_digest` of one stretch of bytes, as hexadecimal digits: files.
 
 >>> digest("a", "bc") == digest("ab", "c")

@@ -1,4 +1,4 @@
-"""Names of models, as users type them and quoted for Spark SQL, and of the current user."""
+"""Names of models, as typed and as quoted for Spark SQL; and the current user's name."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def string_literal(text: str) -> str:
 
 
 def current_user() -> str:
-    """Return the user of this process, for histories."""
+    """Return the name of the current user, for histories."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

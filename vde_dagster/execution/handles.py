@@ -81,8 +81,7 @@ class Handles:
         return cls(root.resolve(), engine, engine is not None, join, clock, effects)
 
     def over_folder(self, root: Path) -> Self:
-        """Return this project with the settings and files of another folder, for example of a
-        commit.
+        """Return this project with the settings and files of another folder, such as a commit's.
 
         The returned project shares the state and the catalog, which only this project closes.
 

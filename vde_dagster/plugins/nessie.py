@@ -359,7 +359,7 @@ class NessieServer:
             raise NessieConflict(_conflicting(answer))
         if not answer.ok:
             raise StoreError(
-                f"the Nessie server at {self.uri} refused: {_reason(answer)}",
+                f"the Nessie server at {self.uri} refused the request: {_reason(answer)}",
                 hint="check nessie.ref and nessie.token under [tool.vde]",
             )
         return answer

@@ -41,7 +41,7 @@ def test_a_model_that_is_only_audited_is_not_counted_as_computed(tmp_path: Path)
 def test_what_a_fill_notes_is_shown_and_logged(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path / "shop")
     folder.write("models/one.sql", AUDITED.format(name="one", audits="", n=1))
-    note = "db.one: 2 times several states of one (hk) came at one load date"
+    note = "db.one: 2 times, several states of one (hk) came at one load date"
     log = MagicMock()
     with open_fake(folder.root) as workspace:
         plan, said = workspace.plan("prod"), StringIO()

@@ -195,7 +195,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version to update; runs since the planning do not count."""
+        """Return the environment's version; since the planning, only runs may have changed it."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:

@@ -140,7 +140,7 @@ def define_views(
     The store keeps the analyzed types, so that publishing again starts no JVM.
 
     Args:
-        resolver: The environment; it reads `main`.
+        resolver: Resolver of the environment's names, with tables read on `main`.
         only: Models whose views to define, or None for all.
         present: The environment before the publication widens tables; None if it widens none.
     """

@@ -29,7 +29,7 @@ class Difference:
     """Model whose definition differs between two environments.
 
     Args:
-        category: Effect on its data, or None.
+        category: Effect of the change on data, or None.
         new: The model's snapshot in the first environment or version, or None; `old` in the second.
     """
 

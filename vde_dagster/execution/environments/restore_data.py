@@ -41,8 +41,8 @@ class GoingBack:
     """Tables of an old version, by id: moved back, pinned or gone.
 
     Args:
-        returns: Tables that move back, or whose filled ranges do.
-        changed: Ranges with other rows for readers afterwards (UTC).
+        returns: Tables whose rows or filled ranges go back to the old version.
+        changed: Ranges (UTC) in which readers find other rows afterwards.
         rows: Number of rows in moved tables afterwards, if known.
         models: Models that the tables serve.
         held: Pinned states of other environments' tables, which do not move.

@@ -102,7 +102,7 @@ def _part(
 def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add tables outside of production whose physical versions are named by models."""
+    """Add tables outside of production that models name by their physical versions."""
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}

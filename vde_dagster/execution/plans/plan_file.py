@@ -293,7 +293,7 @@ def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield the seeds to fill whose rows, which plans do not contain, differ in this clone."""
+    """Yield seeds to fill whose rows differ in this clone: plans do not contain rows of seeds."""
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):

@@ -396,7 +396,7 @@ def _hidden(
     for name, model in derived.items():
         told = given.get(name)
         if told is None:
-            yield f"{name} is {model.change.value}, which it does not list"
+            yield f"it does not list that {name} is {model.change.value}"
             continue
         if told.change is not model.change:
             yield f"{name} is declared {told.change.value}, but is {model.change.value}"

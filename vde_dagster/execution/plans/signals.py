@@ -144,7 +144,7 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark session whose changes by a signal do not affect models."""
+        """Spark session for signals; its changes do not affect models."""
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:

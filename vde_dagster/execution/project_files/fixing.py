@@ -35,9 +35,7 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return the edits of a fix for an error at a place, by path; None if a file lacks the old
-    text.
-    """
+    """Return a fix's edits for an error at a place, by path; None if a file lacks the old text."""
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:
         at = one.at or place

@@ -168,8 +168,8 @@ def _checked_out(workspace: Workspace, commit: str) -> str:
 def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
     """Return the pull requests of a commit, and of earlier commits that were not deployed.
 
-    CI systems skip deployments that newer ones overtake. If this state has no earlier deployment,
-    only the commit itself counts.
+    A CI system may skip a deployment if a newer one starts. If this state has no earlier
+    deployment, only the commit itself counts.
     """
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):

@@ -49,7 +49,7 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest passed check of a pull request; the plan is empty if production is unchanged."""
+    """The newest passed check of a pull request; `plan_id` is empty if nothing would change."""
 
     plan_id: str
     commit: str

@@ -1,4 +1,4 @@
-"""Promises of freshness: tables whose last fill is older than their models promise.
+"""Late tables, whose last fill is older than the freshness that their models promise.
 
 The outbox has no records of events that did not happen. So the process that sends notifications
 checks for late models and writes a record of new ones, which is then sent like all others.
@@ -25,7 +25,7 @@ _MOST_KNOWN = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LateModel:
-    """A model of an environment that breaks its promise.
+    """A model of an environment whose table is older than promised.
 
     Args:
         since: The last fill of its table, or the last run without changes (UTC).
@@ -96,11 +96,11 @@ def late_models(workspace: Workspace, environment: Environment, at: datetime) ->
 
 
 _without: set[str] = set()
-"""Ids of snapshots that never promise freshness: the sensor runs twice a minute."""
+"""Ids of snapshots without a declared freshness; cached, as the sensor runs twice a minute."""
 
 
 def _promising(workspace: Workspace, ids: Sequence[str]) -> dict[str, Model]:
-    """Return the models with a promise, by their snapshots' ids."""
+    """Return the models that declare a freshness, by snapshot id."""
     asked = [one for one in ids if one not in _without]
     models = {key: one.model for key, one in workspace.store.snapshots.load(asked).items()}
     found = {key: model for key, model in models.items() if model.freshness is not None}

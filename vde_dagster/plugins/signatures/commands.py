@@ -69,7 +69,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     made = sign(document, private, json_value(workspace.store.database.clock.now()))
     if wrong(document, before):
         raise UsageError(
-            f"{plan} has signatures of other content: it was not signed",
+            f"{plan} was not signed, because it has signatures of other content",
             hint="use the plan as it was signed before, or plan again",
         )
     name = settings.who(made.key)

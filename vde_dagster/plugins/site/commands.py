@@ -36,7 +36,7 @@ Compare = Annotated[
         help="Show the differences of this version from the others; repeatable.",
     ),
 ]
-SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any.")]
+SitePort = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free port.")]
 
 
 @on_project

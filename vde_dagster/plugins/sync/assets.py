@@ -47,7 +47,7 @@ def _asset(catalog: AssetCatalog, definition: SyncDefinition) -> dg.AssetsDefini
         deps=[dg.AssetDep(names.environment_key, partition_mapping=all_of)],
         group_name=names.group,
         kinds={definition.sink} if definition.sink in ("postgresql",) else None,
-        description=f"Keeps {definition.sink} in step with {definition.source} "
+        description=f"Sends changes of {definition.source} to {definition.sink} "
         f"({definition.mode}) from {', '.join(definition.to)}; see {definition.place}.",
         automation_condition=dg.AutomationCondition.any_deps_updated()
         & ~dg.AutomationCondition.in_progress(),

@@ -387,7 +387,7 @@ def _several_states(write: Write, kind: Changes, number: int) -> str:
         else f"let the source deliver one state of {what} at a time"
     )
     return (
-        f"{write.task.snapshot.name} {write.task.interval.text}: {number:,} times several states "
+        f"{write.task.snapshot.name} {write.task.interval.text}: {number:,} times, several states "
         f"of one {what} arrived at one {moment}; one of them is kept. To keep them all, {hint}"
     )
 

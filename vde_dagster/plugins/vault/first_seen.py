@@ -29,7 +29,7 @@ class Earliest:
     order: Sequence[str]
 
     def rows(self, source: str) -> str:
-        """Return the query of one row per key of a source, the relation after FROM."""
+        """Return the query of the earliest row per key of a source (a relation for FROM)."""
         names, by = ", ".join(map(quote, self.types)), ", ".join(map(quote, self.key))
         return (
             f"SELECT {names} FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {by} "

@@ -140,7 +140,7 @@ class SparkGrammar:
 
 
 def refusal_by_spark(text: str) -> Refusal | None:
-    """Return where the installed Spark refuses a query; None if nowhere, or without a grammar."""
+    """Return where the installed Spark refuses a query; None if it accepts it or has no grammar."""
     installed = _installed()
     if installed.grammar is None:
         return None

@@ -268,7 +268,7 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Find the Sunday of a week: the day before the Monday of the following day."""
+    """Return the Sunday that begins a week: one day before the Monday of the next day's week."""
     unit = node.args.get("unit")
     if unit is None:
         return None

@@ -56,7 +56,7 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request whose checked commit is this one or was merged by it, if any."""
+        """Return the pull request whose checked commit is the given commit or was merged by it."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
@@ -117,9 +117,7 @@ class PlainGit:
         self._change(NOTES, change)
 
     def newest_of_branch(self, branch: str = "") -> str | None:
-        """Fetch and return the newest commit of a branch, by default of the default branch, or
-        None.
-        """
+        """Fetch and return a branch's newest commit, or None; empty means the default branch."""
         if not branch and self._is_shared():
             listed = self.ask("ls-remote", "--symref", self.remote, "HEAD").split()
             branch = listed[1].removeprefix("refs/heads/") if listed[:1] == ["ref:"] else ""
