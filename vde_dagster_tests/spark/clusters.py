@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from vde_dagster.spark.session.launch import resolving_alone
 from vde_dagster.spark.session.settings import JAR_CACHE_VARIABLE
 from vde_dagster_tests.processes import end
 
@@ -73,8 +74,11 @@ def connect_server(folder: Path, *coordinates: str) -> Iterator[str]:
     conf |= {"spark.jars.ivy": cache} if cache else {}
     options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [f"{_DEPLOY}.SparkSubmit", "--class", _CONNECT]
-    with _running(folder, "connect", *command, *options, memory="2g") as log:
-        yield "sc://127.0.0.1:" + said(log, r"Spark Connect server started at: \S*:(\d+)")
+    with ExitStack() as stack:
+        with resolving_alone(conf):
+            log = stack.enter_context(_running(folder, "connect", *command, *options, memory="2g"))
+            port = said(log, r"Spark Connect server started at: \S*:(\d+)")
+        yield f"sc://127.0.0.1:{port}"
 
 
 def said(log: Path, pattern: str) -> str:

@@ -198,6 +198,6 @@ def test_a_wrong_call_gives_file_line_and_hint(tmp_path: Path, query: str, messa
     folder.write("models/pit.sql", f"MODEL (name vault.pit_customer, kind FULL);\n{query}")
     with pytest.raises(ProjectError, match=message) as raised:
         load_project(folder.root)
-    assert raised.value.location is not None
+    assert raised.value.location is not None, str(raised.value)
     assert (raised.value.location.path.name, raised.value.location.line) == ("pit.sql", 2)
     assert raised.value.hint

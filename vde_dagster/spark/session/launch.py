@@ -7,6 +7,8 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,26 +58,65 @@ def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | 
     visible = command_line_config(config)
     place = start_path(visible)
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    known = KnownStart.find(place) if place is not None else None
-    with log_file.open("wb") as log:
-        begun = known.begin(log, *archive_options(known)) if known is not None else None
-        from pyspark import SparkConf
-        from pyspark.errors import PySparkRuntimeError
-        from pyspark.java_gateway import launch_gateway
+    tried = KnownStart.find(place) if place is not None else None
+    if tried is not None and (gateway := _begin(tried, log_file)) is not None:
+        return gateway, tried
+    with resolving_alone(config):
+        known = KnownStart.find(place) if place is not None else None
+        if known is not None and known != tried:  # Another process stored it meanwhile.
+            gateway = _begin(known, log_file)
+            if gateway is not None:
+                return gateway, known
+        return _run_scripts(visible, place, log_file), None
 
-        if begun is not None:
-            with begun.found_by_pyspark():
-                gateway = launch_gateway()
-            gateway.proc = begun.process
-            return gateway, known
-        conf = SparkConf(loadDefaults=False).setAll(list(visible.items()))
-        try:
+
+def _begin(known: KnownStart, log_file: Path) -> Any:
+    """Start a JVM by a stored command; return PySpark's gateway, or None if it does not work."""
+    with log_file.open("wb") as log:
+        begun = known.begin(log, *archive_options(known))
+    if begun is None:
+        return None
+    from pyspark.java_gateway import launch_gateway
+
+    with begun.found_by_pyspark():
+        gateway = launch_gateway()
+    gateway.proc = begun.process
+    return gateway
+
+
+def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) -> Any:
+    """Start a JVM by Spark's scripts, and store its command at a path."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(visible.items()))
+    try:
+        with log_file.open("wb") as log:
             gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
-        except PySparkRuntimeError as error:
-            raise _launch_failure(log_file, config["spark.master"]) from error
-    if place is not None:  # The known command no longer works.
+    except PySparkRuntimeError as error:
+        raise _launch_failure(log_file, visible["spark.master"]) from error
+    if place is not None:
         KnownStart.keep(place, gateway.jvm)
-    return gateway, None
+    return gateway
+
+
+@contextmanager
+def resolving_alone(config: Mapping[str, str]) -> Iterator[None]:
+    """Let one process at a time resolve packages: Ivy does not lock the jars that it downloads.
+
+    Args:
+        config: Spark's configuration, which may name Ivy's folder.
+    """
+    ivy = config.get("spark.jars.ivy")
+    folder = Path(ivy) if ivy else Path.home() / ".ivy2.5.2"  # Spark's default.
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):  # Not on POSIX, or Ivy's folder is read-only.
+            import fcntl
+
+            folder.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(stack.enter_context((folder / "vde.lock").open("ab")), fcntl.LOCK_EX)
+        yield
 
 
 def _temporary_log() -> Path:
