@@ -219,8 +219,8 @@ class FreezeConfig(dg.Config):
     name: str = Field(description="Name of the new environment, such as close_2026_11.")
     keep: str | None = Field(
         default=None,
-        description="Time to keep it, such as 400d, 12h or 8w. If empty, it is kept until you "
-        "drop it.",
+        description="Time to keep the environment, such as 400d, 12h or 8w. If empty, it is kept "
+        "until you drop it.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The entry point of semantics: one reading of a query gives versions, lineage and types."""
+"""Entry point of the semantic analysis: a query's versions, lineage and types, in one pass."""
 
 from __future__ import annotations
 

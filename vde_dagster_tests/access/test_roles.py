@@ -159,7 +159,7 @@ def test_a_refused_act_is_one_message_before_anything_is_computed(
     monkeypatch.setenv("VDE_STATE_URL", world.url("nothing"))
     shut = vde("environments", *at)
     assert shut.code == 2
-    assert "'u_nothing' may not do that" in shut.err
+    assert "'u_nothing' lacks a right in" in shut.err
     assert "permission denied" in shut.err
 
 

@@ -224,7 +224,7 @@ Keep = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Time to keep it, such as 400d, 12h or 8w; default: until dropped.",
+        help="Time to keep the environment, such as 400d, 12h or 8w; default: until dropped.",
     ),
 ]
 

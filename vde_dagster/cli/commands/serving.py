@@ -131,7 +131,9 @@ Expires = Annotated[
 ]
 RowFilter = Annotated[
     str | None,
-    typer.Option("--filter", metavar="CONDITION", help="Rows that it can read: 'tenant = 7'."),
+    typer.Option(
+        "--filter", metavar="CONDITION", help="Rows that the token can read: 'tenant = 7'."
+    ),
 ]
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="The id, from `vde token list`.")]
 

@@ -261,7 +261,7 @@ class Environments:
         return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
-        """Let an environment expire now; the janitor drops its views and its unshared tables.
+        """Mark an environment as expired; the janitor drops its views and its unshared tables.
 
         Raises:
             UsageError: The environment does not exist, or it is production.

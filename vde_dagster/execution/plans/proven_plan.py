@@ -407,7 +407,7 @@ def _hidden(
         sure = {(one.column, one.was, one.becomes) for one in certain[name].breaks}
         for one in model.breaks:
             if (one.column, one.was, one.becomes) in sure - known:
-                yield f"it does not list that {describe_break(one)}"
+                yield f"it does not list a breaking change: {describe_break(one)}"
     for name in given.keys() - derived.keys():
         yield f"it lists {name}, which no environment contains"
 

@@ -47,7 +47,8 @@ class Made:
 
     Args:
         view: The ledger's row for the view.
-        source: The table that it only shows, with the metadata file that was read.
+        source: The underlying table, if the pointer's table only shows another table, with the
+            metadata file that was read.
     """
 
     swap: Swap

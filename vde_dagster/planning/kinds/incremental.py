@@ -69,7 +69,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return how many intervals one condition can list, for text that does not sort by time."""
+        """Return the maximum number of intervals per job: a condition lists few unsorted texts."""
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)

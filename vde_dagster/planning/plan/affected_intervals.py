@@ -246,7 +246,7 @@ class AffectedIntervals(NamedTuple):
 
     Args:
         changed: Ranges (UTC) where the table's readers see changed rows.
-        widened: Why the intervals are more than the whole intervals around the change, if so.
+        widened: Reason why more than the whole intervals around the change are filled, if so.
     """
 
     intervals: IntervalSet

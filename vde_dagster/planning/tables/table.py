@@ -139,8 +139,8 @@ class PhysicalTable:
     def version(self) -> str:
         """The `table_version` of the snapshot that created the table.
 
-        Other snapshots that it serves may have fewer columns; in Dagster they use this version's
-        partitions.
+        Other snapshots that the table serves may have fewer columns; Dagster shows their rows under
+        this version's partitions.
         """
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))

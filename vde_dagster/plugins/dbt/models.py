@@ -1,4 +1,4 @@
-"""From a unit of a manifest to a model: its name, query, kind, columns and audits."""
+"""Conversion of a manifest's unit to a model: its name, query, kind, columns and audits."""
 
 from __future__ import annotations
 

@@ -101,5 +101,5 @@ def _literal(name: str, value: Any) -> str:
         return f"X'{value.hex()}'"
     raise UsageError(
         f"the parameter :{name} is of type {type(value).__name__}, which has no SQL literal",
-        hint="use a text, number, truth value, date, datetime, bytes, None, or a list of them",
+        hint="use a text, number, boolean, date, datetime, bytes, None, or a list of them",
     )

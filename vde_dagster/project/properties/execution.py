@@ -102,7 +102,7 @@ def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
 
 
 def _plain(value: Value) -> Any:
-    """Read a text, number or truth value, a list in brackets, or a table of `key = value`."""
+    """Read a text, number or boolean, a list in brackets, or a table of `key = value`."""
     if value.tokens and value.tokens[0].text in ("(", "["):
         items = value.items()
         is_table = any(token.text == "=" for item in items for token in item.tokens[:4])

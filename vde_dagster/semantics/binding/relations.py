@@ -544,7 +544,7 @@ def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
 
 
 def _copy(rel: Rel, binder: Binder) -> Rel:
-    """Bind a reference to a CTE that is kept as one source; only its identity is new."""
+    """Bind another reference to a CTE that is kept as one source, as a new node."""
     block = Derived(
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )

@@ -242,8 +242,8 @@ def run_python_model(
         columns: Spark SQL type by output column.
 
     Raises:
-        ExecutionError: The function failed, omitted a declared column, or returned neither a pandas
-            or Spark DataFrame, nor rows in Arrow, nor a generator of these.
+        ExecutionError: The function failed, omitted a declared column, or returned something else
+            than a pandas or Spark DataFrame, Arrow rows, or a generator of these.
     """
     from vde_dagster.project.python.files import run_source
 

@@ -66,7 +66,7 @@ def start_session(
 
 
 def require_spark(settings: SessionSettings) -> None:
-    """Make sure that Spark could be started for a project, or reached, without doing so."""
+    """Check that Spark can be started or reached for a project, without starting it."""
     require_pyspark()
     if is_server(settings.master):
         require_client(settings.master)

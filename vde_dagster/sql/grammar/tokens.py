@@ -164,8 +164,8 @@ class _Reader:
     def _plus(self, token: Token) -> Token:
         """Replace a plus sign, which SQLGlot drops, by an operator that Spark does not have (`|/`).
 
-        In Spark ``+x`` converts texts and NULL to DOUBLE, and ``+1`` is a call: neither a position
-        in ORDER BY nor a literal with one digit beside a DECIMAL.
+        In Spark ``+x`` converts texts and NULL to DOUBLE. ``+1`` is a call, so it is neither a
+        position in ORDER BY nor a literal whose precision counts in DECIMAL arithmetic.
         """
         before = self._out[-1].token_type if self._out else None
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN

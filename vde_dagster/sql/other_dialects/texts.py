@@ -447,7 +447,7 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def printed(node: exp.Anonymous) -> Made:
-    """Return NULL for a NULL among the values of DuckDB's printf(); Spark prints it."""
+    """Make DuckDB's printf() return NULL if a value is NULL; Spark would print the NULL."""
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -504,7 +504,7 @@ class Database:
         if state == _NOT_ALLOWED:
             self.engine.dispose()  # Roles may be newer than the pooled connections.
             return NotAllowedError(
-                f"'{self.engine.url.username}' may not do that in {url}: {cause.splitlines()[0]}",
+                f"'{self.engine.url.username}' lacks a right in {url}: {cause.splitlines()[0]}",
                 hint="list rights with `vde roles`; the owner of the tables grants them",
             )
         what, hint = "cannot be used", "check that it is reachable, then try again"

@@ -41,7 +41,7 @@ class RuntimeEnv(str, enum.Enum):
 
 
 def str_to_bool(s: str | None) -> bool:
-    """Read a truth value from the text of an environment variable."""
+    """Read a boolean from the text of an environment variable."""
     return bool(s) and str(s).lower() in ("1", "true", "t", "yes", "y", "on")
 
 
