@@ -71,7 +71,7 @@ def names_secret(name: str) -> bool:
 
 
 def remember_secret(value: str | None) -> None:
-    """Record a value that no text may contain from now on."""
+    """Record a secret value, which is masked in all texts from now on."""
     if value is None or len(value.strip()) < _SHORTEST or value in _known:
         return
     with _lock:

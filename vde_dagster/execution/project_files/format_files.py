@@ -114,7 +114,7 @@ def _relative(path: str, root: Path) -> str:
 
 
 def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Format one file; `spare` lists keywords whose case is part of a version, and stays."""
+    """Format one file; `spare` lists keywords whose case must stay, as part of a version."""
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:

@@ -149,7 +149,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether an environment is the first that shows a version: it determines the parents."""
+    """Check whether an environment shows a version first, and so decides the version's parents."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

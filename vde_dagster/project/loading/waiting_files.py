@@ -32,14 +32,14 @@ class WaitingFiles:
     def read(
         self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
     ) -> list[ProjectError]:
-        """Read all waiting files, each once the columns that it waits for are known.
+        """Read all waiting files; each is read as soon as the columns that it needs are known.
 
         Args:
             loaded: Files that are already read; waiting files are added.
             read_file: Reads a file; None if it has an error or waits again.
 
         Returns:
-            Errors of files that need columns that cannot be determined.
+            Errors of files whose required columns cannot be determined.
         """
         for file in loaded:
             self._note(file)
