@@ -191,7 +191,7 @@ def _unreadable(error: Exception) -> str:
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
     """Return whether a manifest may name a file with one of the given names; False is never wrong.
 
-    It searches the bytes for the names, which takes a tenth of the time of reading every entry.
+    The bytes are searched for the names, which takes a tenth of the time of reading every entry.
 
     Args:
         names: Names without folders, in any case.

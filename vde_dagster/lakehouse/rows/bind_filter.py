@@ -65,7 +65,8 @@ class RowTest:
 
     Args:
         of: Function that returns true for rows that fulfill the condition, otherwise false or NULL.
-        files: A weaker condition, for skipping files: matching rows meet it, and other rows may.
+        files: A weaker condition, for skipping files: true for matching rows, and perhaps for
+            others.
         columns: The table's columns in the condition.
     """
 
@@ -94,7 +95,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Return a filter that every row after a sorted page's last row meets, to skip files."""
+    """Return a filter for skipping files: true for every row after a sorted page's last row."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type

@@ -1,8 +1,8 @@
 """Provenance tags of events, which make Dagster's staleness exact.
 
 An event with a code version but without its inputs' tags marks everything downstream stale
-(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event carries all of
-these tags or none.
+(`dagster._core.definitions.data_version.CachingStaleStatusResolver`), so an event has all of these
+tags or none.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
 def checks_by_spark(
     workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Wait for applies to end, then yield the checks by Spark; one that cannot run warns."""
+    """Wait for applies to end, then yield the checks by Spark; a check that cannot run warns."""
     free = wait_for_applies(workspace)
     checks = {TESTS_CHECK: ("The unit tests could not run", _tests)}
     if queries:

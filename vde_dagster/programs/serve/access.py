@@ -1,4 +1,4 @@
-"""Authentication and access: the token behind a request and its rights."""
+"""Authentication and access: the token of a request and its rights."""
 
 from __future__ import annotations
 

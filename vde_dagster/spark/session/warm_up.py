@@ -1,4 +1,4 @@
-"""Warm-up of an idle engine by exercises, and the class archive for the next engine."""
+"""Warm-up of an idle engine by building a small project; class archive for the next engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def variables_of_exercise() -> dict[str, str]:
 
 
 class WarmUp(threading.Thread):
-    """Exercises the JVM of this process, and archives its classes unless an archive exists.
+    """Warms up the JVM of this process, and archives its classes unless an archive exists.
 
     Args:
         folder: Place for the project that the warm-up builds.
@@ -62,7 +62,7 @@ class WarmUp(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Run the exercise and create the archive."""
+        """Build the small project and create the archive."""
         try:
             use_plain_files(self._context)
             for _ in range(_TRIES):
@@ -124,7 +124,7 @@ class WarmUp(threading.Thread):
         return not self._ending.is_set()
 
     def end(self) -> None:
-        """Start no further exercise, and remove the exercise's files."""
+        """Start no further build, and remove the small project's files."""
         self._ending.set()
         if self.is_alive():
             self.join(_END_SECONDS)

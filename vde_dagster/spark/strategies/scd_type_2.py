@@ -123,7 +123,7 @@ class Versions:
         return self._select(given, self._taken(source))
 
     def _select(self, given: Mapping[str, str], source: str) -> str:
-        """Return a query of all columns: those that are given as SQL, and the source's."""
+        """Return a query of all columns: values given as SQL, or else the source's columns."""
         columns = (
             f"{given.get(name) or f'r.{quote(name)}'} AS {quote(name)}" for name in self.types
         )
