@@ -1,1 +1,1 @@
-"""Project on disk: settings, models, macros, audits, unit tests. Reads files, returns `Model`s."""
+"""Project files (settings, models, macros, audits, unit tests), read and returned as `Model`s."""

@@ -1,9 +1,9 @@
 """Graph of a project's models: order, neighbors, and the tables that audits read.
 
 Audits add no edges to the graph: a model's definition does not depend on the tables that its audits
-read. An audit runs when everything that it reads is filled. If a table that it reads waits for the
-audited model (two models that audit each other's keys, or a model whose audit reads its child), the
-audit is late: it runs after both are filled.
+read. An audit runs when all tables that it reads are filled. If such a table can only be filled
+after the audited model (two models that audit each other's keys, or an audit that reads the
+model's child), the audit is late: it runs after both are filled.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
 def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
     """Return a graph's nodes, parents first; the order stays if it is already topological.
 
-    Args:
-        graph: Parents of each node; all of them are nodes of the graph.
+    `graph` has the parents of each node; all of them are nodes of the graph.
 
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']
@@ -77,17 +76,17 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
 
 
 def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return all models that the given models read, directly or not, without the given models."""
+    """Return the models that the given models read, directly or indirectly, without these."""
     return _reach(names, {name: parents(models, name) for name in models})
 
 
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return all models that read the given models, directly or not, without the given models."""
+    """Return the models that read the given models, directly or indirectly, without these."""
     return _reach(names, children(models))
 
 
 def needed_models(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return models with everything that they and their audits read, directly or not."""
+    """Return models with all models that they and their audits read, directly or indirectly."""
     edges = {
         name: [one for one in (*model.depends_on, *model.audited_against) if one in models]
         for name, model in models.items()
@@ -105,26 +104,25 @@ def _reach(
 
 @dataclass(frozen=True, slots=True)
 class AuditOrder:
-    """Order of audits: the models to fill before each.
+    """The order of audits relative to fills.
 
     Args:
-        before: By model, the tables of its audits that are filled before it, like its parents.
-        late: By model, the tables of its audits that wait for the model.
+        before: By model, the tables in its audits that are filled before it, like its parents.
+        late: By model, the tables in its audits that can only be filled after it.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)
     late: dict[ModelName, frozenset[ModelName]] = field(default_factory=dict)
 
     def is_late(self, model: ModelName, reads: Sequence[ModelName]) -> bool:
-        """Check whether a model's audit that reads some tables runs after all fills."""
+        """Return whether an audit that reads the given tables runs after all fills."""
         return not self.late.get(model, frozenset()).isdisjoint(reads)
 
 
 def audit_order(models: Models) -> AuditOrder:
     """Return the order of audits: late if they read a table that depends on the audited model.
 
-    Args:
-        models: Models without cycles.
+    The models must have no cycles.
     """
     order = AuditOrder()
     read = {
@@ -146,10 +144,9 @@ def audit_order(models: Models) -> AuditOrder:
 
 
 def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
-    """Number the strongly connected components of a graph (Kosaraju's two walks).
+    """Number the strongly connected components of a graph (Kosaraju's algorithm).
 
-    Args:
-        graph: Edges by node; all of them lead to nodes of the graph.
+    `graph` has edges by node; all of them lead to nodes of the graph.
 
     >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}

@@ -1,8 +1,8 @@
 """Files of a project: their purpose, text, content hashes, and changes against a git branch.
 
 A file's hash is cached with its size, times and inode, so an unchanged project is recognized by
-`stat` alone. A file that changed within the last two seconds is never cached, because another
-change could leave the same size and time (git's "racy" problem).
+`stat` alone. The hash of a file that changed within the last two seconds is not cached, because
+another change could leave the same size and time (git's "racy" problem).
 """
 
 from __future__ import annotations
@@ -71,10 +71,7 @@ class FoundFiles:
 
 
 def find_files(settings: Settings) -> FoundFiles:
-    """Find a project's files.
-
-    Audits, macros, seeds and tests may be next to the models or inside their folder.
-    """
+    """Find a project's files; audits, macros, seeds and tests may be inside the models' folder."""
     groups: dict[str, list[str]] = defaultdict(list)
     flawed: list[str] = []
     root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
@@ -112,11 +109,11 @@ def linter_files(settings: Settings) -> list[str]:
 
 
 def files_in(settings: Settings, folder: str, *endings: str) -> list[str]:
-    """Find the files of a folder of the project that are not ignored, sorted.
+    """Find the files of a folder that are not ignored, sorted.
 
     Args:
-        folder: The folder, relative to the root, as are the files.
-        endings: Endings of their names, such as `.yaml`.
+        folder: The folder; it and the returned paths are relative to the root.
+        endings: Endings of the files' names, such as `.yaml`.
     """
     found = _walk(os.path.realpath(settings.root), folder)
     paths = sorted(path for path in found if path.endswith(endings))
@@ -159,11 +156,7 @@ def _group(path: str, folder: str, settings: Settings) -> str:
 
 
 def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[str]:
-    """Yield the files below a folder, without refused links.
-
-    Args:
-        flawed: Receives the paths of refused links.
-    """
+    """Yield the files below a folder; append the paths of refused links to `flawed`."""
     refused = [] if flawed is None else flawed
     waiting = [folder]
     if link_flaw(root, folder) is not None:
@@ -187,11 +180,11 @@ def _walk(root: str, folder: str, flawed: list[str] | None = None) -> Iterator[s
 
 
 def link_flaw(root: str, path: str) -> ProjectError | None:
-    """Return the error of a path whose symbolic links leave the project or are broken.
+    """Return an error if a path's symbolic links are broken, circular or leave the project.
 
     Args:
         root: The project's folder, without symbolic links.
-        path: Path relative to the root.
+        path: Relative to the root.
     """
     full = os.path.join(root, path)
     if not os.path.lexists(full):
@@ -236,11 +229,11 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Content hashes, cached by `stat`; a folder's content is its list of names.
+    """Computes content hashes, cached by `stat`; a folder's content is its list of names.
 
     Args:
         instead: Contents to use instead of the files' contents.
-        known: Results of an earlier process: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
+        known: Cached hashes: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 
     root: Path
@@ -286,7 +279,7 @@ class Hasher:
         self._contents.pop(path, None)
 
     def combined(self, paths: Iterable[str]) -> str:
-        """Return one hash over several files and their paths."""
+        """Return one hash of several files with their paths."""
         state = hashlib.blake2b(digest_size=DIGEST_BYTES)
         for path in sorted(set(paths)):
             state.update(f"{len(path)}:{path}{self.hash(path)};".encode())
@@ -294,7 +287,7 @@ class Hasher:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something new to cache."""
+        """Whether there are new hashes to cache."""
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:
@@ -341,15 +334,13 @@ def _identity(stat: os.stat_result) -> list[int]:
 
 
 MOST_BYTES = 2_000_000
-"""Maximum size of a text file: far more than people write, but readable in seconds."""
+"""Maximum size of a text file, far above what people write."""
 
 
 def decoded(path: Path, content: bytes) -> str:
-    r"""Return a file's text, with all line endings as `\n`.
+    r"""Return the text of UTF-8 bytes, without a byte order mark and with `\n` as line ending.
 
-    Args:
-        path: The file, relative to the project's root.
-        content: The file's bytes, in UTF-8 with or without a byte order mark.
+    `path` is the file's path relative to the project's root, for errors.
     """
     if len(content) > MOST_BYTES:
         raise ProjectError(
@@ -407,7 +398,7 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that replaces a path when it is complete; creates its folder.
+    """Open a file that replaces a path when it is complete; create its folder.
 
     Args:
         shared: Whether other users may read the file, as the umask allows, instead of only its

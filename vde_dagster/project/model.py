@@ -1,4 +1,4 @@
-"""Models and their unit tests as files define them, and the content of one file."""
+"""Models and unit tests as files define them, and the content of one file."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class PythonSource:
             the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read at run
             time, see `base.outside.Outside`.
-        variables: Values of the model's blueprint by name in lower case.
-        settings: Values of the settings' variables that the code may use, by name in lower case.
-        sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh, whose conventions
-            apply then; empty for all other models.
+        variables: Values of the model's blueprint by lower-case name.
+        settings: Values of the settings' variables that the code may use, by lower-case name.
+        sqlmesh_dialect: SQLGlot dialect of texts in a model that is written for SQLMesh and follows
+            its conventions; empty for all other models.
     """
 
     entrypoint: str
@@ -74,7 +74,7 @@ class PythonSource:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """File and function of the entrypoint, and its number among equal names, 0 if unique."""
+        """File, function, and its number among functions of equal name (0 if unique)."""
         path, _, function = self.entrypoint.rpartition(":")
         name, _, number = function.partition("#")
         return path, name, int(number or 0)
@@ -96,11 +96,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Declared output column.
-
-    Args:
-        type: Spark SQL type, or None to infer it.
-    """
+    """Declared output column; `type` is a Spark SQL type, or None to infer it."""
 
     name: str
     type: str | None = None
@@ -144,7 +140,7 @@ class Automation:
 
     Args:
         name: `eager`, `on_missing` or `on_cron`.
-        cron: Five fields, for `on_cron`.
+        cron: Cron expression, for `on_cron`.
         cron_tz: IANA time zone of the cron.
     """
 
@@ -172,7 +168,7 @@ class Model:
         columns: Declared columns, in order; empty if not declared.
         depends_on: Every table that the model reads, sorted; tables of its audits are in
             `audited_against`.
-        cron: Five fields.
+        cron: Cron expression.
         start: First instant with data (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
@@ -184,12 +180,12 @@ class Model:
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
         physical_version: Name of the table to reuse for a model that changes in place; another
-            value means another table. None for production's table.
+            name means another table. None for production's table.
         session: Settings of Spark's sessions that affect the meaning of queries, sorted.
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
-        allow_partials: Whether an unfinished unit is filled up to now.
-        until_now: Whether a fill of an unfinished unit reaches the plan's time, not the last tick.
+        allow_partials: Whether an unfinished unit is filled up to the last tick.
+        until_now: Whether an unfinished unit is filled up to the plan's time instead.
         relative_start: `start` relative to each plan's time (`1 week ago`), or None.
         relative_end: `end` relative to each plan's time, or None.
         signals: An interval is filled only if all of them allow it.
@@ -209,7 +205,7 @@ class Model:
         pool: Pool of its step in Dagster; None for the pool of all models.
         automation_condition: Condition for Dagster to materialize its partitions, or None.
         tool: The tool whose project defines it, such as `dbt`; empty for built-in files.
-        described_in: Places of columns' descriptions outside its file, by name in lower case.
+        described_in: Places of column descriptions outside of its file, by lower-case name.
     """
 
     name: ModelName
@@ -274,7 +270,7 @@ class Model:
         return _SESSION_STATEMENT.match(statement) is not None
 
     def place(self, offset: int | None) -> SourceLocation:
-        """Return the place in the model's file that a character of the query came from."""
+        """Return the place in the model's file of a character of the query."""
         if offset is None or not self.origins:
             return self.location
         place = place_in(self.origins, offset)
@@ -283,25 +279,25 @@ class Model:
 
     @property
     def audited_against(self) -> tuple[ModelName, ...]:
-        """Tables that the model's audits read and that are not its inputs, sorted."""
+        """Tables that the model's audits read but the model does not, sorted."""
         found = {name for audit in self.audits for name in audit.reads}
         return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Values that, when changed, make the model use another table for the same rows."""
+        """Values that make the model use another table for the same rows if they change."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
-        """Return the first instant with data at a point in time (both UTC)."""
+        """Return the first instant with data, as of a point in time (both UTC)."""
         if self.relative_start is None:
             return self.start
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data at a point in time; a day as end is included."""
+        """Return the exclusive end of the data, as of a point in time (both UTC)."""
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)
@@ -343,7 +339,7 @@ class UnitTest:
         ctes: Rows by common table expression of the query.
         start: First instant for the time variables (UTC), or None.
         end: End of the time variables' range (UTC, exclusive), or None.
-        execution_time: Value of `@execution_ts` and the like (UTC), or None.
+        execution_time: Value of `@execution_ts` and similar variables (UTC), or None.
         variables: Values that override the settings' variables.
         tested: The model as read with these variables, or None; see `loading.with_variables`.
     """
@@ -383,7 +379,7 @@ class Exposure:
     """Dashboard or another reader of models outside of the project.
 
     Args:
-        what: `exposure`, `sync` for a system that follows a model, or `metric`.
+        what: `exposure`, `sync` for a system that copies a model's changes, or `metric`.
         reads: Models, or columns of them (in lower case), with the places of their mention.
         query: Spark SQL over the models with translated expressions, or empty.
         dialect: SQLGlot dialect that the expressions were written in.
@@ -402,7 +398,7 @@ class Exposure:
     dialect_trust: tuple[str, ...] = ()
 
     def reads_column(self, model: ModelName, column: str | None) -> bool:
-        """Check whether the exposure reads a model's column, or the whole model."""
+        """Return whether the exposure reads a model's column, or the whole model."""
         own = {one for name, one, _ in self.reads if name == model}
         return bool(own) if column is None else not own.isdisjoint((None, column.lower()))
 

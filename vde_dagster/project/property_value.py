@@ -1,4 +1,4 @@
-"""Values of properties in headers: tokens with their places, read as names, numbers, lists."""
+"""Values of properties in headers: tokens with places, which are read as names, numbers, lists."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Value:
         return raw_text(self.source, list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error that points at the value and names its property."""
+        """Return an error with the place of the value and the name of its property."""
         if self.name not in f"{message} {hint or ''}":
             message = f"property '{self.name}': {message}"
         return self.source.error(message, self.offset, hint)
@@ -90,7 +90,7 @@ class Value:
         return dialect
 
     def identifier(self) -> str:
-        """Read a dotted name as written, or in one or several strings."""
+        """Read a dotted name, as written or in strings."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             text = unquote(self.tokens[0])
             if not text.strip():
@@ -128,7 +128,7 @@ class Value:
         return text == "true"
 
     def cron(self) -> str:
-        """Read a cron expression, and return its five fields."""
+        """Return the five fields of a cron expression."""
         try:
             return normalise_cron(self.raw.strip("'\""))
         except ValueError as error:
@@ -136,7 +136,7 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Read a list in (), [] or without brackets, item by item; `angles` for lists of types."""
+        """Return the items of a list in (), [] or without brackets; `angles` for lists of types."""
         return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class Value:
         )
 
     def part(self, tokens: list[Token], name: str | None = None) -> Value:
-        """Return some of the tokens as a separate value."""
+        """Return a value that consists of some of the tokens."""
         start = tokens[0].start if tokens else self.offset
         return replace(self, name=name or self.name, tokens=tuple(tokens), start=start)
 
@@ -223,8 +223,7 @@ def read_properties(
 ) -> dict[str, Value]:
     """Read `name value, name value …`.
 
-    Args:
-        last_counts: Whether a name may be given twice; the last value counts.
+    With `last_counts`, a name may be given twice, and the last value counts.
     """
     properties: dict[str, Value] = {}
     key = ""
@@ -253,7 +252,7 @@ def read_properties(
 
 
 def _condition(text: str, dialect: str) -> str:
-    """Return `true` or `false` for a condition of constants; other texts are returned unchanged."""
+    """Return `true` or `false` for a condition of constants, and other texts unchanged."""
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.project.macros.conditions import NotConstantError, constant

@@ -1,7 +1,7 @@
 """Sandbox for Jinja in a project's files: templates are data, run no code, and always terminate.
 
-Templates can access only attributes on an allow-list, by type of the value, and every operation is
-charged to a budget by the size of its result: a loop, a filter or a product cannot exceed the
+Templates can access only attributes on an allow-list, by type of the value. Every operation is
+charged to a budget by the size of its result, so a loop, a filter or a product cannot exceed the
 limits on memory and time below.
 """
 
@@ -26,13 +26,13 @@ from jinja2.utils import Cycler, Namespace, pass_context
 MOST_UNITS = 5_000_000
 """Budget of a template: loop steps, calls, and created characters or items in total."""
 MOST_SECONDS = 10.0
-"""Maximum processor time of a template."""
+"""Maximum CPU time of a template."""
 MOST_SIZE = 1_000_000
 """Maximum size of a text or list that a template creates."""
 _MOST_BITS = 4_096
 _DEEPEST = 100
 _WIDEST = 10_000
-"""Maximum width in a format."""
+"""Maximum width in a format specification."""
 _CHECKED_EVERY = 256
 _UNITS_PER_CALL = 20
 OWN_FILTERS = (_STEPS, _CONCATENATED, _MEASURED) = ("vde steps", "vde concat", "vde measured")
@@ -65,7 +65,7 @@ class _Budget:
         """Subtract units.
 
         Raises:
-            LimitExceededError: The units or the time are used up.
+            LimitExceededError: No units or no time are left.
         """
         self._left -= units
         if self._left < 0:
@@ -79,7 +79,7 @@ class _Budget:
             )
 
     def charge_size(self, size: int) -> None:
-        """Subtract the units of a text or list, which must not exceed the maximum size."""
+        """Subtract the size of a text or list, which must not exceed the maximum size."""
         if size > MOST_SIZE:
             raise LimitExceededError(
                 f"the template creates a text or list of more than {MOST_SIZE:,} characters "
@@ -177,14 +177,13 @@ _ALLOWED: tuple[tuple[type[Any], frozenset[str]], ...] = (
     (Cycler, frozenset({"current", "items", "next", "pos", "reset"})),
     (BlockReference, frozenset({"super"})),
 )
-"""Attributes that templates may access, by type; values of other types have none."""
+"""Attributes that templates may access, by type of the value; other types have none."""
 
 
 class Sandbox(SandboxedEnvironment):
     """Environment for untrusted templates.
 
-    A template may change lists and dictionaries that it creates; values passed to it must be
-    copies, see `copied`.
+    Pass only copies of lists and dictionaries (`copied`), because a template may change them.
     """
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
@@ -242,7 +241,7 @@ class Sandbox(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """Return `str.format` with the sandbox's attributes and limits in its fields."""
+        """Return a replacement of `str.format` with the sandbox's attributes and limits."""
         if super().wrap_str_format(value) is None:
             return None
         text, is_map = str(value.__self__), value.__name__ == "format_map"
@@ -307,7 +306,7 @@ class Sandbox(SandboxedEnvironment):
             budget.measure(args[0])
 
     def _bounded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Charge a filter or a test for its arguments and its result."""
+        """Charge the arguments and the result of a filter or a test to the budget."""
         skips = 1 if hasattr(function, "jinja_pass_arg") else 0
 
         @wraps(function)
@@ -329,7 +328,7 @@ class Sandbox(SandboxedEnvironment):
         return bounded
 
     def _percent(self, text: str, values: Any) -> str:
-        """Compute `text % values`."""
+        """Compute `text % values`, unless the result would be too large."""
         largest = self.budget.measure(values)
         total = len(text)
         for field in _FIELD.finditer(text):
@@ -377,7 +376,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _is_expression(value: Any) -> bool:
-    """Check whether a value is a SQLGlot expression, as Python macros return."""
+    """Return whether a value is a SQLGlot expression, which Python macros may return."""
     return any(
         base.__module__.startswith("sqlglot") and base.__name__ in ("Expr", "Expression")
         for base in type(value).__mro__
@@ -387,7 +386,7 @@ def _is_expression(value: Any) -> bool:
 def _size_of_method(
     text: str, name: str, args: Sequence[Any], named: Mapping[str, Any], budget: _Budget
 ) -> int:
-    """Return an upper bound for the length of a text method's result."""
+    """Return an upper bound for the length of the result of a text's method."""
     if name in ("center", "ljust", "rjust", "zfill"):
         return max(len(text), *_numbers(args, named))
     if name == "expandtabs":

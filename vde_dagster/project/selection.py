@@ -30,7 +30,7 @@ def select(
     and brackets combine sets. A `-` or `!` before a whole pattern excludes its models.
 
     Args:
-        changed: Returns changes in git; None without git.
+        changed: Returns the files that differ from a branch; None without git.
 
     Raises:
         UsageError: A pattern matches nothing, or is invalid.
@@ -49,11 +49,9 @@ def select(
 
 
 def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
-    """Select models by at least one pattern, if names alone suffice.
+    """Select models by names and globs only; None if `select` is needed.
 
-    Returns:
-        None if definitions are needed (`+`, `tag:`, `git:`), sets are combined, or nothing matches,
-        which `select` reports.
+    `select` is needed if a pattern has `+`, `tag:` or `git:`, combines sets, or matches nothing.
 
     >>> select_by_name([ModelName("a", "b"), ModelName("a", "c")], ["a.c"])
     {ModelName(namespace='a', name='c')}
@@ -72,7 +70,7 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 @dataclass(slots=True)
 class _Expression:
-    """Parser of one expression: `|` binds weaker than `&`; `^` and `+` bind to the next term."""
+    """Parser of one expression: `&` binds stronger than `|`; `^` and `+` bind to the next term."""
 
     models: Models
     changed: Changed | None
@@ -173,7 +171,7 @@ T = TypeVar("T")
 
 
 def find_model(models: Mapping[ModelName, T], text: str, default_namespace: str) -> ModelName:
-    """Return the model with a name."""
+    """Return the name of a model that exists, else raise the error for an unknown model."""
     name = ModelName.parse(text, default_namespace)
     if name not in models:
         raise no_model(name, models)

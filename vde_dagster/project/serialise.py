@@ -1,7 +1,7 @@
-"""Serialization of values: MessagePack by msgspec, which handles our frozen dataclasses.
+"""Serialization of frozen dataclasses with msgspec, as MessagePack or JSON.
 
-Only types that msgspec does not support have a hook here: paths, and kinds, each with different
-fields. Missing fields of a stored value get their defaults, so a class may gain fields. Source:
+Hooks handle the types that msgspec does not support: paths, and kinds, which have different fields.
+Missing fields of a stored value get their defaults, so a class may gain fields. Source:
 https://jcristharif.com/msgspec/supported-types.html
 """
 
@@ -33,7 +33,7 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(form: type[T], data: bytes) -> T:
-    """Read a value of a type written by `to_bytes`; ValueError if the data is damaged."""
+    """Read a value of a type from the output of `to_bytes`; ValueError if the data is damaged."""
     return cast(T, _decoder(cast(Any, form)).decode(data))
 
 
@@ -43,7 +43,7 @@ def to_text(value: object) -> str:
 
 
 def from_text(form: type[T], text: str) -> T:
-    """Read a value of a type written by `to_text`; ValueError if the data is damaged."""
+    """Read a value of a type from the output of `to_text`; ValueError if the data is damaged."""
     return cast(T, _text_decoder(cast(Any, form)).decode(text))
 
 
@@ -53,18 +53,18 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(form: type[T], data: object) -> T:
-    """Read a value converted by `to_plain`; ValueError for another form."""
+    """Read a value of a type from the output of `to_plain`; ValueError for another form."""
     with _BUILDING:
         return msgspec.convert(data, form, dec_hook=_decoded)
 
 
 def field_types(form: type, *, without: str) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, without a field that is stored separately."""
+    """Return the types of a dataclass's fields, without one field."""
     return {name: kind for name, kind in get_type_hints(form).items() if name != without}
 
 
 def dump_tests(tests: Iterable[UnitTest]) -> bytes:
-    """Write unit tests, whose rows have values of any type: times in them are marked."""
+    """Serialize unit tests; times in rows are marked, because rows have values of any type."""
     plain = msgspec.to_builtins(
         tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
     )
@@ -79,7 +79,7 @@ def load_tests(data: bytes) -> tuple[UnitTest, ...]:
 
 _TIMES = (bytes, datetime, date)
 _MARKED = (int, datetime, date)
-"""Types of untyped values that MessagePack does not support, or not in every size."""
+"""Types of values in rows that MessagePack does not support, or only in some sizes."""
 
 
 def _marked(value: Any, types: tuple[type, ...]) -> Any:
@@ -123,7 +123,7 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded)
 
 
 _BUILDING = threading.RLock()
-"""Lock for building decoders. For recursive types, msgspec caches a dataclass before it is
+"""Lock for creating decoders. For recursive types, msgspec caches a dataclass before it is
 complete: another thread that uses the incomplete entry crashes the process.
 """
 

@@ -1,9 +1,8 @@
 """Settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
 
-SQLMesh's configuration files also count, see `configuration/`.
-
-The values are plain frozen dataclasses, so that a command with cached settings needs no Pydantic;
-`settings_source` reads and checks them.
+SQLMesh's configuration files also count, see `configuration/`. The values are plain frozen
+dataclasses, so that a command with cached settings needs no Pydantic; `settings_source` reads and
+checks them.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SparkSettings:
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may affect the meaning of a query, sorted.
 
-        Every setting of Spark SQL may, except settings known to affect only its execution.
+        These are all settings of Spark SQL that are not known to affect only its execution.
         """
         return tuple(
             (key, expand_secrets(value))
@@ -151,13 +150,13 @@ class CostSettings:
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
-        """Return the price of work: of its task time and the bytes that it moved."""
+        """Return the price of work, from its task time and the bytes that it moved."""
         core_seconds = work.task_seconds + work.untold_seconds * self.cores
         moved = work.bytes + work.bytes_read
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
-        """Format an amount, with cents for small amounts."""
+        """Format an amount; small amounts have four decimals."""
         return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
 
 
@@ -193,7 +192,7 @@ class PluginSettings:
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
     def mistakes(self) -> Iterable[tuple[str, str, str]]:
-        """Return keys with errors that types do not cover, and hints."""
+        """Return errors that types do not cover, as (key, error, hint)."""
         return ()
 
     def catalog_key(self) -> str | None:
@@ -372,10 +371,10 @@ class Settings:
     named: bool = False
 
     def in_spark(self, text: str, dialect: str) -> str:
-        """Return an expression of a dialect in Spark SQL; `dialect_trust` lists functions to keep.
+        """Translate an expression of a dialect to Spark SQL, with the trusted functions.
 
         Raises:
-            ValueError: The expression cannot be read or written; the message has the reason.
+            ValueError: The expression cannot be read or translated; the message has the reason.
         """
         from vde_dagster.sql.expressions import in_spark
 
@@ -383,7 +382,7 @@ class Settings:
 
     @property
     def trusted_functions(self) -> frozenset[str]:
-        """The functions of `dialect_trust` in lower case, for all models."""
+        """The functions in `dialect_trust`, in lower case."""
         return frozenset(map(str.lower, self.dialect_trust))
 
     @property
@@ -398,7 +397,7 @@ class Settings:
 
     @property
     def resolved_state_url(self) -> str:
-        """URL of the state database with secrets filled in."""
+        """URL of the state database, with environment variables replaced."""
         if self.state_url is None:
             return f"sqlite:///{self.work_dir / 'vde.db'}"
         return expand_secrets(self.state_url)
@@ -415,7 +414,7 @@ class Settings:
 
     @property
     def catalog_names(self) -> dict[str, str]:
-        """Names of the catalog by dialect of views, where they differ from its name in Spark."""
+        """Names of the catalog by dialect of views, if they differ from its name in Spark."""
         trino = {"trino": self.trino_catalog} if self.trino_catalog else {}
         return {**self.view_catalogs, **trino}
 
@@ -426,7 +425,7 @@ class Settings:
         return timedelta(days=self.environment_ttl_days)
 
     def is_protected(self, environment: str) -> bool:
-        """Check whether an environment is production or listed in `protected`."""
+        """Return whether an environment matches `protected`."""
         return any(fnmatchcase(environment, pattern) for pattern in self.protected)
 
     @property
@@ -458,7 +457,7 @@ class Settings:
 
 
 NOT_SET = ("root", "plugins", "config_file", "config_warnings", "named")
-"""Fields of `Settings` that are computed, not set."""
+"""Fields of `Settings` that users cannot set."""
 
 
 def set_in_environment() -> bool:
@@ -470,10 +469,7 @@ def expand_secrets(value: T, name: str = "") -> T:
     """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
 
     Messages omit values whose keys suggest a secret, credentials (`id:secret`), and passwords of
-    URLs.
-
-    Args:
-        name: The value's key.
+    URLs. `name` is the value's key.
 
     Raises:
         ProjectError: A variable is not set.
@@ -506,11 +502,9 @@ def _variable(match: re.Match[str]) -> str:
 
 
 def remember_secrets(value: Any, name: str = "") -> None:
-    """Register secrets of settings for masking: values of `${NAME}`, and of secret names.
+    """Register secrets of settings for masking: values of `${NAME}`, and values with secret names.
 
-    Args:
-        value: Settings, or a part of them.
-        name: The part's name.
+    `value` are settings or a part of them, `name` is the part's name.
     """
     if isinstance(value, str):
         for variable in re.findall(r"\$\{(\w+)\}", value):
@@ -536,8 +530,8 @@ class ProjectIdentity:
 
     Args:
         id: The setting `id`, which `vde init` writes; empty if not set.
-        named: Whether the name is a setting; otherwise it is the folder's, which may differ between
-            checkouts of one project.
+        named: Whether the name is a setting. Otherwise it is the folder's name, which may differ
+            between checkouts of one project.
     """
 
     id: str
@@ -550,22 +544,22 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Check whether this is certainly another project than the owner of a state store.
+        """Return whether this is certainly another project than the owner of a state store.
 
-        Two ids decide; otherwise the names do, because a project may get its id later. A project
-        identified only by its folder is never refused for its name.
+        Two ids are compared if both exist, otherwise names, because a project may get its id later.
+        A project that is identified only by its folder is never refused for its name.
         """
         if self.id and owner.id:
             return self.id != owner.id
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Check whether the names differ, and no equal ids prove that this is the owner."""
+        """Return whether the names differ and no equal ids prove that this is the owner."""
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return the identity to store: the project's own, completed from the owner's."""
+        """Return the identity to store: this identity, completed from the owner's."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 
@@ -590,7 +584,7 @@ class SettingPlaces:
     taken: Mapping[str, SourceLocation] = field(default_factory=dict)
 
     def problem(self, key: str, message: str, hint: str) -> ProjectError:
-        """Return an error that points at a setting, given by its dotted name."""
+        """Return an error with the place of a setting, given by its dotted name."""
         return ProjectError(message, hint=hint, location=self.find(key))
 
     def find(self, key: str) -> SourceLocation:

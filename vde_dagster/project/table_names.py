@@ -1,4 +1,4 @@
-"""Resolution of table names in a project's files, with tables of other catalogs."""
+"""Resolution of table names in a project's files, including tables of other catalogs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class TableNames:
     the project's catalog, or an external table.
 
     Args:
-        catalog: The project's catalog, omitted from names.
+        catalog: The project's catalog, which names omit.
         default_namespace: Namespace of names without one.
         catalogs: Spark's names of catalogs, by the lower-case names used in files; may include the
-            project's own, also as an empty text.
-        any_catalog: Whether unlisted catalogs may also be named; Spark uses the same name.
+            project's own catalog, also as an empty text.
+        any_catalog: Whether files may name unlisted catalogs, under the name that Spark uses.
         used: Collects the unlisted catalogs that files name.
     """
 
@@ -78,7 +78,7 @@ class TableNames:
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
         """Return Spark's form of a three-part name in the own catalog; None for other names.
 
-        A project's files may use other names of this catalog, which Spark does not have.
+        A project's files may use other names for this catalog, which Spark does not have.
         """
         if len(parts) != 3:
             return None

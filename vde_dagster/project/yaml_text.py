@@ -31,11 +31,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """A parsed YAML file.
-
-    Args:
-        lines: Line (1-based) of every value, by its key path.
-    """
+    """A parsed YAML file; `lines` has the line (1-based) of every value, by key path."""
 
     path: Path
     value: Any
@@ -48,7 +44,7 @@ class YamlDocument:
         return SourceLocation(self.path, self.lines.get(keys, 1))
 
     def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error that points at a value."""
+        """Return an error with the place of a value."""
         return ProjectError(message, hint=hint, location=self.location(keys))
 
     def read(self, keys: KeyPath, value: Any, as_: type[Read], what: str, see: str) -> Read:
@@ -60,7 +56,7 @@ class YamlDocument:
             see: Documentation to refer to if the value has an invalid form.
 
         Raises:
-            ProjectError: The value has an invalid form; the error points at the invalid part.
+            ProjectError: The value has an invalid form; the error has the invalid part's place.
         """
         import msgspec
 

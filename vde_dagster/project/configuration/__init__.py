@@ -1,1 +1,1 @@
-"""SQLMesh's configuration files and their meaning for a project's settings."""
+"""SQLMesh's configuration files, converted to a project's settings."""

@@ -1,4 +1,4 @@
-"""SQLMesh's configuration files of a project; the package `sqlmesh` interprets them."""
+"""Finding of SQLMesh's configuration files; the package `sqlmesh` interprets them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class MergedConfig:
     Args:
         path: The configuration file, relative to the project's folder.
         table: Keys and values of `[tool.vde]`.
-        places: Places of the values from the configuration, by dotted name.
-        warnings: Warnings on the configuration.
+        places: Places of the values in the configuration file, by dotted name.
         seen: Files and environment variables that the settings depend on.
     """
 
@@ -54,12 +53,12 @@ def load_dotenv(root: Path) -> None:
 
 
 def variables_that_set() -> list[str]:
-    """Return the names of the environment variables that set keys of SQLMesh's configuration."""
+    """Return the names of environment variables that override keys of SQLMesh's configuration."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return the warnings on a SQLMesh project's configuration, and on files that are not read."""
+    """Return warnings on a SQLMesh project's configuration, and on files without effect here."""
     location = SourceLocation(Path(settings.config_file))
     hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

@@ -1,4 +1,4 @@
-"""Reading and checking of the settings: `pyproject.toml` and `VDE_…`, through Pydantic."""
+"""Reading and checking of settings from `pyproject.toml` and `VDE_…`, with Pydantic."""
 
 from __future__ import annotations
 
@@ -106,10 +106,7 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
-    """Read the table `tool` of a folder's `pyproject.toml`.
-
-    Returns:
-        The file's text, and `[tool]`; both empty if the file does not exist.
+    """Return the text of a folder's `pyproject.toml` and its table `tool`; empty without a file.
 
     Raises:
         ProjectError: The file is not valid TOML.
@@ -148,10 +145,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
-    """Return the classes of the plug-ins' tables in a project's settings.
-
-    Plug-ins are searched only for names that the core does not define.
-    """
+    """Return the classes of plug-ins for tables that the core does not define."""
     core = {f.name for f in _FIELDS}
     named = {
         name[len(ENV_PREFIX) :].partition("__")[0].lower()
@@ -183,7 +177,7 @@ def _unknown_keys(
 def _validate(
     table: Mapping[str, Any], places: SettingPlaces, plugins: Mapping[str, type[PluginSettings]]
 ) -> dict[str, Any]:
-    """Let pydantic-settings merge the table with the environment and check every type."""
+    """Merge the table with the environment and check every type, with pydantic-settings."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
@@ -213,10 +207,8 @@ def _checked(
 ) -> dict[str, Any]:
     """Return the values of a pickled table and of the environment variables, by setting.
 
-    A process reads the same settings again and again: a command twice, Dagster at each tick.
-
-    Args:
-        variables: The environment variables that Pydantic reads.
+    Cached, because a process reads the same settings often: a command twice, Dagster at each tick.
+    `variables` are the environment variables that Pydantic reads.
     """
     model = _source_class(plugins)(**pickle.loads(table))
     names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))
@@ -235,7 +227,7 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the class for Pydantic's checks, cached because building it is slow."""
+    """Return the class for Pydantic's checks; cached, because creating it is slow."""
     from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (
@@ -246,7 +238,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     )
 
     class EnvironmentVariables(EnvSettingsSource):
-        """Source of environment variables that reads tables and lists of a dataclass as JSON."""
+        """Reads environment variables, with tables and lists of a dataclass as JSON."""
 
         def next_field(
             self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None
@@ -294,7 +286,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _day(value: Any) -> Any:
-    """Read a day in the spellings of headers and flags, which are not seconds since 1970."""
+    """Read a date as headers and flags accept it; numbers are not seconds since 1970."""
     from pydantic_core import PydanticCustomError
 
     if value is None or type(value) is date:
@@ -309,7 +301,7 @@ def _day(value: Any) -> Any:
 def _check_values(
     settings: Settings, plugins: Mapping[str, PluginSettings], places: SettingPlaces
 ) -> None:
-    """Check rules that types alone cannot express; raises the first error."""
+    """Check rules that types alone cannot express; raise the first error."""
     found = chain(
         _wrong_numbers(settings),
         _wrong_folders(settings),
@@ -334,7 +326,7 @@ def _check_values(
 
 
 _Wrong = Iterator[tuple[str, str, str]]
-"""Names of settings, with their errors and hints."""
+"""Names of settings, each with an error and a hint."""
 
 
 def _wrong_numbers(settings: Settings) -> _Wrong:

@@ -1,1 +1,1 @@
-"""SQL formatting: only blanks, line ends and the case of keywords change."""
+"""SQL formatting, which changes only spaces, line ends and the case of keywords."""

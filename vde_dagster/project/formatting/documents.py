@@ -1,8 +1,8 @@
-"""Texts whose lines break where necessary: a small pretty printer.
+"""A small pretty printer: texts that are broken into lines where necessary.
 
 After Philip Wadler, "A prettier printer" (2003): a group is written in one line if it fits,
-otherwise each `LINE` and `SOFT` in it breaks. Comments are an addition: a comment at a line's end
-stays there, and all other comments get a separate line.
+otherwise each `LINE` and `SOFT` in it breaks. As an addition, a comment at a line's end stays
+there, and every other comment gets a separate line.
 
 >>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
 >>> written(words, 80)
@@ -25,7 +25,7 @@ class Break:
     """A possible, or required, line end.
 
     Args:
-        flat: The text in its place if the group is one line.
+        flat: The text that replaces it if the group is one line.
         lines: Number of required line ends; 0 for a possible one.
     """
 
@@ -54,11 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment.
-
-    Args:
-        behind: Whether it follows other text in its line.
-    """
+    """A comment; `behind` is true if it follows other text in its line."""
 
     text: str
     behind: bool
@@ -74,10 +70,10 @@ Document = Any
 
 
 def written(document: Document, width: int) -> str:
-    """Write a document; lines have no trailing blanks.
+    """Write a document; lines have no trailing spaces.
 
     Args:
-        document: Texts, breaks, groups, and tuples of them; the text " " is a blank between texts.
+        document: Texts, breaks, groups, and tuples of them; the text " " is a space between texts.
     """
     out = _Lines()
     waiting: list[tuple[int, bool, Document]] = [(0, False, document)]
@@ -102,7 +98,7 @@ def written(document: Document, width: int) -> str:
 
 
 class _Lines:
-    """The output so far, with the pending blank or line end."""
+    """The text written so far, with the pending space or line end."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -1,6 +1,6 @@
-"""The SQL formatter: formats headers, statements and queries, and leaves templates alone.
+"""The SQL formatter: formats headers, statements and queries; leaves templates unchanged.
 
-Values keep their blanks: some of them are SQL texts that are part of versions.
+Values keep their spaces, because some are SQL texts that are part of versions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def format_text(path: Path, text: str, settings: Settings, options: LayoutOption
     """Return a file's formatted text; None if its properties exclude it from formatting.
 
     Raises:
-        ProjectError: The file is malformed, or the result would have other words.
+        ProjectError: The file is malformed, or formatting would change words or comments.
     """
     source = SourceText(path, text)
     if not _wanted(source, settings):
@@ -93,8 +93,7 @@ class _Piece:
 def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
     """Return a file's formatted text.
 
-    Args:
-        dialect: SQLGlot dialect of files that name none.
+    `dialect` is the SQLGlot dialect of files that name none.
 
     Raises:
         ProjectError: A quote or bracket is not closed, or a header is malformed.
@@ -157,7 +156,6 @@ def _statement(
 
 
 def _pieces(source: SourceText, default_dialect: str) -> Iterator[_Piece]:
-    """Yield the statements and blocks of a file in order."""
     backslash = default_dialect in BACKSLASH_DIALECTS
     templates = jinja_blocks(source, backslash=backslash)
     blocks = {block.start: block for block in templates if block.kind != "comment"}
@@ -195,18 +193,18 @@ def _next(following: Iterable[Token], blocks: dict[int, JinjaBlock]) -> _Piece:
 
 
 _A_LINE_EACH = ("kind", "columns")
-"""Properties whose brackets have a line for every item."""
+"""Properties with a line for every item in brackets."""
 
 _OF_CALLS = ("audits", "signals")
 """Properties whose items are calls with brackets."""
 
 
 def header_document(nodes: Sequence[Node], pad: int) -> Document:
-    """Lay out a header.
+    """Return the layout of a header.
 
     Args:
         nodes: The header's keyword and bracket, with comments.
-        pad: Number of blanks before a property.
+        pad: Number of spaces before a property.
     """
     parts: list[Document] = []
     for node in nodes:
@@ -227,7 +225,7 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return the maximum depth of brackets of a property that may be split into lines.
+    """Return the maximum depth of a property's brackets that may be split into lines.
 
     Deeper brackets contain texts that are part of versions, including the spaces at their edges.
     """
@@ -243,7 +241,7 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
 
 
 def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Lay out a value with its spaces, in its original lines or in one line."""
+    """Return the layout of a value with its spaces, in its original lines or in one line."""
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node

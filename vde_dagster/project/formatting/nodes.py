@@ -1,6 +1,6 @@
 """SQL text as words, brackets and clauses, with the original space between them.
 
-Calls of macros are words: the content of their brackets is not SQL yet, and stays unchanged.
+A macro call counts as one word, because the text in its brackets may not be SQL yet.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NESTED_TYPES = ("ARRAY", "MAP", "STRUCT")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A word, sign, literal, comment or call of a macro.
+    """A word, sign, literal, comment or macro call.
 
     Args:
         kind: As in `Token`, and `macro`.
         adjacent: Whether it directly follows the token before it.
         begins_line: Whether it is the first of its line.
-        is_sign: Whether it is a minus or plus of one operand.
+        is_sign: Whether it is a unary minus or plus.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def is_value(self) -> bool:
-        """Whether the leaf may end an operand, so that a minus after it subtracts."""
+        """Whether an operand may end with this leaf, so that a minus after it subtracts."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING
@@ -60,7 +60,7 @@ Node: TypeAlias = Leaf | Bracket
 
 
 def read_nodes(source: SourceText, tokens: Sequence[Token]) -> tuple[Node, ...]:
-    """Read tokens, including comments.
+    """Read tokens, including comments, as nodes.
 
     Raises:
         ProjectError: Brackets do not match.
@@ -114,7 +114,7 @@ def _leaves(source: SourceText, tokens: list[Token]) -> list[Leaf]:
 
 
 def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the kind of the leaf that begins at a token, and its number of tokens."""
+    """Return the kind of the leaf that starts at a token, and its number of tokens."""
     token = tokens[index]
     if token.kind != "punct":
         return token.kind, 1
@@ -138,7 +138,6 @@ def _leaf_at(source: SourceText, tokens: list[Token], index: int) -> tuple[str, 
 
 
 def _touches(tokens: list[Token], index: int) -> bool:
-    """Return whether the next token follows directly."""
     return index + 1 < len(tokens) and tokens[index + 1].start == tokens[index].end
 
 
@@ -157,7 +156,7 @@ class Clause:
     Args:
         kind: `with`, `select`, `list`, `condition`, `join`, `on`, `set`, `values`, `inline`; empty
             for the part before the first clause.
-        before: Comments on separate lines before it.
+        before: Comments on lines of their own before the clause.
     """
 
     kind: str = ""
@@ -172,7 +171,7 @@ def is_comment(node: Node) -> bool:
 
 
 def is_query(nodes: Sequence[Node]) -> bool:
-    """Return whether nodes are a query, judged by their beginning."""
+    """Return whether nodes are a query, from their first words."""
     first = next((node for node in nodes if not is_comment(node)), None)
     if isinstance(first, Bracket):
         return first.opening.text == "(" and is_query(first.inside)
@@ -199,7 +198,7 @@ def split_clauses(nodes: Sequence[Node]) -> list[Clause]:
 
 
 def _taken_comments(clause: Clause) -> list[Leaf]:
-    """Remove and return the comments at the end of a clause that belong to the next one."""
+    """Remove and return the comments at a clause's end that belong to the next clause."""
     taken: list[Leaf] = []
     while clause.body:
         last = clause.body[-1]
@@ -211,7 +210,7 @@ def _taken_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the kind of the clause that begins at a node, and its number of keywords, or 0."""
+    """Return the kind of the clause that starts at a node, and its number of keywords, or 0."""
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):
@@ -255,7 +254,7 @@ def _clause_from_words(
 
 
 def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple[str, int]:
-    """Distinguish `EXCEPT SELECT` from `* EXCEPT (column)`."""
+    """Return `set` and the number of a set operator's words; 0 words for `* EXCEPT (column)`."""
     count = 1
     while words[count] in ("ALL", "DISTINCT", "BY", "NAME"):
         count += 1
@@ -267,7 +266,7 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
 
 
 def _words(nodes: Sequence[Node], index: int) -> list[str]:
-    """Return the words from a node up to a node of another type, padded with empty words."""
+    """Return the words that start at a node (at most six), padded with empty words."""
     found: list[str] = []
     for node in nodes[index : index + 6]:
         word = _word(node)

@@ -1,7 +1,7 @@
-"""Queries in the layout of SQLGlot's pretty printer, in their author's words and with macros.
+"""Queries in the layout of SQLGlot's pretty printer, with their words unchanged, and with macros.
 
-SQLGlot writes other words (`nvl` becomes `COALESCE`), moves comments, and does not support macros.
-Here every word, literal and comment is unchanged, in the same order.
+SQLGlot's printer changes words (`nvl` becomes `COALESCE`), moves comments, and does not support
+macros. Here every word, literal and comment stays as it is, in the same order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def remark(comment: Leaf) -> Remark:
 
 
 def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
-    """Split nodes at commas; each item comes with the comments that stay in its last line."""
+    """Split nodes at commas; each item comes with the comments at the end of its last line."""
     items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":
@@ -58,13 +58,13 @@ def _begins_line(node: Node) -> bool:
 
 
 class QueryLayout:
-    """Lays out queries and expressions."""
+    """Formats queries and expressions."""
 
     def __init__(self, options: LayoutOptions) -> None:
         self._options = options
 
     def query(self, nodes: Sequence[Node]) -> Document:
-        """Lay out a query, or a statement that contains one after its first words."""
+        """Return the layout of a query, or of a statement with a query after its first words."""
         parts: list[Document] = []
         for clause in split_clauses(nodes):
             parts += [HARD, *map(remark, clause.before), self._clause(clause)]
@@ -112,7 +112,7 @@ class QueryLayout:
         return Group(self.expression(own)), tuple(map(remark, behind))
 
     def items(self, nodes: Sequence[Node], between: Document) -> Document:
-        """Lay out items separated by commas."""
+        """Return the layout of items separated by commas."""
         parts: list[Document] = []
         split = split_list(nodes)
         leads = self._options.leading_comma and between is HARD
@@ -129,7 +129,7 @@ class QueryLayout:
         return tuple(parts)
 
     def expression(self, nodes: Sequence[Node]) -> Document:
-        """Lay out nodes without commas: an expression, a table with its alias."""
+        """Return the layout of nodes without commas: an expression, or a table with its alias."""
         grouped = _with_cases(nodes)
         return self._run(grouped, _connectors(grouped))
 
@@ -178,7 +178,7 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Lay out the bracket of a window, with a line per part if it does not fit."""
+        """Return the layout of a window's bracket, with a line per part if it does not fit."""
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index
@@ -195,7 +195,7 @@ class QueryLayout:
         return tuple(parts)
 
     def _case(self, bracket: Bracket) -> Document:
-        """Lay out CASE … END, with a line per branch if it does not fit."""
+        """Return the layout of CASE … END, with a line per branch if it does not fit."""
         inside = bracket.inside
         words = [node.word if isinstance(node, Leaf) else "" for node in inside]
         starts = [at for at, word in enumerate(words) if word in ("WHEN", "ELSE")]
@@ -240,20 +240,20 @@ def _connectors(nodes: Sequence[Node]) -> set[int]:
 _NONE_BEHIND = frozenset(["(", "[", ".", "::"])
 _NONE_BEFORE = frozenset([")", "]", ",", ";", ".", "::"])
 _AS_WRITTEN = frozenset("${}:?!~\\#@")
-"""Signs that may have another meaning when separated from their neighbors."""
+"""Signs that may get another meaning if spaces are added around them."""
 
 _WORDS = """
 ALL AND AS ASC BETWEEN BY CASE DESC DISTINCT ELSE EXISTS FALSE IN IS LIKE NOT NULL ON OR OVER
 RECURSIVE RLIKE THEN TRUE USING WHEN
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""Words that are always written in capitals, in addition to words that begin clauses."""
+"""Words that are always written in capitals, besides the first words of clauses."""
 
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "SORT", "CLUSTER", "DISTRIBUTE")
 
 
 def blank_between(before: Leaf, leaf: Leaf) -> bool:
-    """Return whether a blank separates two leaves that follow each other in a line."""
+    """Return whether a space separates two consecutive leaves of a line."""
     if leaf.kind == "type" or before.kind == "type":
         return before.text == ">" and leaf.kind != "type"
     if leaf.text in _NONE_BEFORE or before.text in _NONE_BEHIND:
@@ -289,7 +289,7 @@ def _prefixes(before: Leaf, leaf: Leaf) -> bool:
 def leaf_text(
     leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
 ) -> str:
-    """Return a leaf's text, keywords in capitals if the options say so."""
+    """Return a leaf's text; the options choose whether keywords are in capitals."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text

@@ -56,7 +56,7 @@ class Property:
 
     @staticmethod
     def column(name: str, *, required: bool = False) -> Property:
-        """Return a property whose value is the name of a column, a text."""
+        """Return a property whose value is a column's name, as a text."""
         schema = {"type": "string"}
         return Property(name, lambda value: value.text(), schema, required, names_columns=True)
 
@@ -74,7 +74,7 @@ class Property:
 
     @staticmethod
     def columns(name: str, *, required: bool = False) -> Property:
-        """Return a property whose value names one or more columns, a tuple of texts."""
+        """Return a property whose value names one or more columns, as a tuple of texts."""
         schema = {"type": ["string", "array"], "items": {"type": "string"}}
         return Property(name, _read_columns, schema, required, names_columns=True)
 
@@ -87,7 +87,7 @@ def _read_columns(value: Value) -> tuple[str, ...]:
 
 
 def no_column(value: Value) -> ProjectError:
-    """Return the error for a property without the required column."""
+    """Return the error for a property whose value must name a column."""
     return value.error(
         f"property '{value.name}' names no column", f"write {value.name} (column, …)"
     )
@@ -106,8 +106,7 @@ class AddedColumn:
 class IntervalColumn:
     """Output column that identifies the interval of a row.
 
-    Args:
-        format: strftime format of the column if it is text, else None.
+    `format` is the column's strftime format if it is text, else None.
     """
 
     name: str
@@ -124,11 +123,10 @@ def _policy(name: str) -> Property:
 
 
 class Kind:
-    """Kind of model, which defines how its table is filled: a frozen dataclass with `name` as its
-    last field.
+    """Kind of model, which defines how its table is filled; a frozen dataclass.
 
-    The core reads these attributes and never checks for a particular kind. The effects of a kind on
-    plans are in `planning.kinds`, writers of its tables in `spark.strategies`.
+    The last field is `name`. The core reads the attributes and never checks for a particular kind.
+    The kinds' rules for plans are in `planning.kinds`, writers of tables in `spark.strategies`.
 
     Attributes:
         aliases: Older names, which headers may also use.
@@ -140,7 +138,7 @@ class Kind:
         is_shown: Whether environments have views of its models.
         is_external: Whether other programs write its tables.
         is_read: Whether models can read its models.
-        by_intervals: Whether its tables are filled by intervals of time, not whole.
+        by_intervals: Whether its tables are filled by intervals of time, not as a whole.
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
             because their rows depend on existing rows.
         restates_whole: Whether restating a range refills everything from the first interval on.
@@ -148,10 +146,10 @@ class Kind:
             attributes, a field of the kinds that let users set it.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
-        disable_restatement: Whether production never refills: its sources may no longer have the
-            data.
-        auto_restatement_cron: Five fields: production's first run after each tick restates filled
-            intervals; None for never.
+        disable_restatement: Whether production never refills, because its sources may no longer
+            have the data.
+        auto_restatement_cron: Cron expression: production's first run after each tick restates
+            filled intervals; None for never.
         auto_restatement_intervals: Number of latest intervals to restate; None for all.
         changes_in_place: Whether its tables can be reused in place with another definition.
         forward_only: Whether every change of its models is made in place.
@@ -224,26 +222,20 @@ class Kind:
 
     @staticmethod
     def named(name: str, **properties: Any) -> Kind:
-        """Create a kind from its name in headers and the values of its properties.
-
-        Args:
-            properties: Values as `Property.read` returns them, or of other fields of the kind.
+        """Create a kind from its name in headers and the values of its fields.
 
         Raises:
-            UsageError: As `from_json`.
+            UsageError: The kind's distribution is not installed, or is broken.
             ValueError: The values cannot be combined; the message has the reason.
         """
         return KINDS.require(name).from_properties(properties)
 
     @staticmethod
     def later(default: Any, *, hashed: bool = True) -> Any:
-        """Return a field that was added to a kind after kinds had been stored.
+        """Return a field that was added to a kind after models of the kind had been stored.
 
-        Its default value is in no hash, so existing hashes stay the same.
-
-        Args:
-            default: Value of kinds that were stored before.
-            hashed: Whether other values are part of hashes.
+        The default, which is the value of stored models, is in no hash, so hashes stay the same.
+        Other values are part of hashes if `hashed` is true.
         """
         return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
 
@@ -282,20 +274,17 @@ class Kind:
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a format of text times, if it needs one."""
+        """Return the kind with a format for a text time column, if the kind needs one."""
         return self
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns and expressions that identify rows.
-
-        They stay when a table changes in place, and so do the types of their columns.
-        """
+        """Columns and expressions that identify rows; a change in place keeps their types."""
         return self.named_columns
 
     @property
     def by_partitions(self) -> bool:
-        """Whether the table's partitions also identify its rows."""
+        """Whether a fill replaces whole partitions, so that partitions identify its rows."""
         return False
 
     @property
@@ -305,7 +294,7 @@ class Kind:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Project files that models of the kind consist of, relative to the root."""
+        """Project files that a model of the kind consists of, relative to the root."""
         return ()
 
     @property
@@ -325,8 +314,7 @@ class Registry:
 
     Args:
         by_name: Built-in kinds.
-        unwritten: Kinds without a name in headers, which follow from the form of the model's
-            definition.
+        unwritten: Kinds without a name in headers; the form of a definition determines them.
         plugins: Kinds of other distributions.
     """
 
@@ -345,7 +333,7 @@ class Registry:
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def require(self, name: str) -> type[Kind]:
-        """Return the kind of a stored name.
+        """Return the kind with a name in the state.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.
@@ -368,7 +356,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the properties, of any used kind, whose values name columns."""
+    """Return the properties, of all loaded kinds, whose values name columns."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())
@@ -378,7 +366,7 @@ def column_properties() -> frozenset[str]:
 
 
 def as_tuples(value: Json) -> Any:
-    """Convert JSON's lists to tuples, at every depth."""
+    """Convert lists to tuples at every depth."""
     return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
 
 

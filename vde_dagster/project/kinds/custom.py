@@ -1,4 +1,4 @@
-"""CUSTOM: filled interval by interval, by a function of the project."""
+"""CUSTOM: a table filled by intervals, by a function of the project."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _plain(item: Value) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Custom(Kind):
-    """Table filled interval by interval; a function of the project writes the rows.
+    """Table filled by intervals; a function of the project writes the rows.
 
     Args:
         materialization: The function's name.
-        materialization_properties: The model's arguments for it.
+        materialization_properties: The model's arguments for the function.
         entrypoint: As in `PythonSource`, like `code` and `outside`; empty until files are read.
     """
 

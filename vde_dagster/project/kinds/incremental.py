@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:
-    """Read a column, or `(column, format)`; the format is strftime's, or the dialect's."""
+    """Read a column, or `(column, format)`; the format is strftime's or the dialect's."""
     items = value.items()
     if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
         raise value.error(
@@ -35,10 +35,9 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """Table filled interval by interval; filling an interval overwrites exactly its rows.
+    """Table filled by intervals; filling an interval overwrites exactly its rows.
 
-    Args:
-        time_format: strftime format of the time column if it is text, else None.
+    `time_format` is the time column's strftime format if the column is text, else None.
     """
 
     time_column: str
@@ -93,7 +92,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """Table filled interval by interval; a fill replaces the partitions of its rows."""
+    """Table filled by intervals; a fill replaces the partitions of its rows."""
 
     lookback: int = 0
     batch_size: int | None = None
@@ -115,13 +114,10 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Table filled interval by interval; the rows are appended.
+    """Table filled by intervals; the rows are appended, so a lookback would repeat rows.
 
-    It has no lookback, because rows of earlier intervals would be appended again.
-
-    Args:
-        insert_overwrite: Whether a fill replaces the partitions of its rows instead of appending;
-            all rows, if the table has no partitions.
+    `insert_overwrite` makes a fill replace the partitions of its rows instead, or all rows if the
+    table has no partitions.
     """
 
     insert_overwrite: bool = False

@@ -21,7 +21,7 @@ _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 
 
 def key_parts(value: Value) -> tuple[str, ...]:
-    """Read the parts of a key as Spark SQL: column names, and expressions over columns."""
+    """Read the parts of a key as Spark SQL: columns, and expressions over columns."""
     parts = []
     for item in value.items():
         text = item.raw
@@ -48,7 +48,7 @@ def key_parts(value: Value) -> tuple[str, ...]:
 
 
 def column_part(column: str) -> str:
-    """Return a column as a part of a key."""
+    """Return a column as a part of a key, quoted if necessary."""
     return column if _WORD.fullmatch(column) else quote(column)
 
 
@@ -98,7 +98,7 @@ class ScdType2(Kind):
         time_data_type: Spark SQL type of these two columns.
         invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
         updated_at_name: Column with the time of a row's last update, if there is one.
-        as_dbt: Whether versions begin and end exactly as in dbt's snapshots: at `updated_at`, for
+        as_dbt: Whether versions start and end exactly as in dbt's snapshots: at `updated_at`, for
             every row of the query, with NULL equal to nothing.
         deleted_name: Added column that is `True` in records of deletions, or empty for none.
         refresh: With `changes`, a fill compares only keys that its inputs' changes affect.
@@ -138,12 +138,12 @@ class ScdType2(Kind):
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """Columns whose change creates a new version; None if only the update time does."""
+        """Columns whose change creates a new version; None if only the update time counts."""
         return None
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether versions of the first load begin like later versions, not in 1970."""
+        """Whether versions of the first load start like later versions, not in 1970."""
         raise NotImplementedError
 
     @property
@@ -215,9 +215,8 @@ _SHARED = (
 class ScdType2ByTime(ScdType2):
     """One version per value of the column with a row's update time.
 
-    Args:
-        updated_at_as_valid_from: Whether versions of the first load begin at the row's update
-            time, not in 1970.
+    With `updated_at_as_valid_from`, versions of the first load start at the row's update time, not
+    in 1970.
     """
 
     unique_key: tuple[str, ...]
@@ -261,7 +260,7 @@ class ScdType2ByColumn(ScdType2):
 
     Args:
         columns: Output columns to compare, or `("*",)`.
-        execution_time_as_valid_from: Whether versions of the first load begin at the load's time,
+        execution_time_as_valid_from: Whether versions of the first load start at the load's time,
             not in 1970.
     """
 

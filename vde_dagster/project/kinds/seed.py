@@ -1,6 +1,6 @@
 """Kind SEED: rows of a CSV file, and the settings for reading it.
 
-Names and meaning of the settings follow
+Names and meaning of the settings are as in pandas:
 https://pandas.pydata.org/docs/reference/api/pandas.read_csv.html
 """
 
@@ -40,7 +40,7 @@ MISSING = (
     "nan",
     "null",
 )
-"""Texts that mean NULL unless `keep_default_na` is false."""
+"""Texts that represent NULL unless `keep_default_na` is false."""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 _LATER_SETTINGS = (
     *("quotechar", "doublequote", "escapechar", "skipinitialspace", "lineterminator"),
@@ -49,7 +49,7 @@ _LATER_SETTINGS = (
 
 
 def read_csv_settings(value: Value) -> dict[str, Any]:
-    """Read `(setting = value, …)` as the fields of a seed."""
+    """Read `(setting = value, …)` as fields of `Seed`."""
     read_fields: dict[str, Any] = {}
     for key, item in value.pairs():
         name = "delimiter" if key == "sep" else key
@@ -108,7 +108,7 @@ def _texts(item: Value) -> tuple[str, ...]:
 
 
 def _unescaped(item: Value) -> str:
-    """Read a text, replacing the escapes `\\t`, `\\n`, `\\r` and `\\0`."""
+    """Read a text, and replace the escapes `\\t`, `\\n`, `\\r` and `\\0`."""
     written = item.raw
     if len(item.tokens) != 1 or item.tokens[0].kind != "string" or written[0] in "rR":
         return item.text()
@@ -177,12 +177,12 @@ class Seed(Kind):
 
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
-        """Create the kind; its path is as written until its file is read."""
+        """Create the kind; `path` is as written until the file is read."""
         return cls(path=given["path"], **{"missing": "default", **given.get("csv_settings", {})})
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings that differ from the defaults, in the form that is hashed."""
+        """Settings other than the defaults, in the form that is hashed."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)
@@ -192,11 +192,11 @@ class Seed(Kind):
 
     @property
     def default_null_values(self) -> tuple[str, ...]:
-        """Texts that mean NULL in columns without their own texts."""
+        """Texts that represent NULL in columns without their own texts."""
         return (*(() if self.missing == "given" else MISSING), *self.null_values)
 
     def null_values_in(self, column: str) -> tuple[str, ...]:
-        """Return the texts that mean NULL in a column."""
+        """Return the texts that represent NULL in a column."""
         own = {name.lower(): texts for name, texts in self.column_null_values}
         return (*self.default_null_values, *own.get(column.lower(), ()))
 

@@ -1,4 +1,4 @@
-"""Kinds written whole or without a table: FULL, VIEW, EMBEDDED, EXTERNAL, standalone audits."""
+"""Kinds without increments: FULL, VIEW, EMBEDDED, EXTERNAL and standalone audits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ REFRESHES = ("whole", "changes")
 class Full(Kind):
     """Table rebuilt as a whole, once per cron tick.
 
-    Args:
-        refresh: `changes` computes only the rows of changed keys, if the query shows these keys.
+    If `refresh` is `changes`, fills compute only the rows of changed keys where these are known.
     """
 
     refresh: str = Kind.later("whole")
@@ -27,7 +26,7 @@ class Full(Kind):
 
 @dataclass(frozen=True, slots=True)
 class View(Kind):
-    """Query without a table, stored in every environment's view."""
+    """Query without a table, which every environment shows as a view."""
 
     name: Literal["VIEW"] = "VIEW"
 
@@ -59,8 +58,7 @@ class Embedded(Kind):
 class External(Kind):
     """Table that other programs write; models only read it.
 
-    Args:
-        partial: Whether the table may have undeclared columns.
+    `partial` is true if the table may have undeclared columns.
     """
 
     partial: bool = Kind.later(False)
@@ -76,7 +74,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """A standalone audit: it reads models, has no readers, and neither a table nor a view."""
+    """A standalone audit: it reads models, no model reads it, and it has no table or view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

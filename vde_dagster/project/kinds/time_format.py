@@ -1,7 +1,6 @@
-"""Formats of times as text: valid formats, and the times that they contain.
+"""Formats of times as text, stored in strftime's form; headers may also use the model's dialect.
 
-A format is stored in strftime's form (https://docs.python.org/3/library/datetime.html); headers may
-also use the model's dialect.
+Directives: https://docs.python.org/3/library/datetime.html
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ UNITS = {
 FINEST_FIRST = tuple(UNITS)
 _LENGTHS = (1e-6, 1, 60, 3600, 86400, 28 * 86400, 365 * 86400)
 SECONDS = dict(zip(UNITS, _LENGTHS, strict=True))
-"""Length of time that a directive's value identifies."""
+"""Length (seconds) of the range that a directive's value identifies."""
 _SAME = {"%y": "%Y", "%b": "%m", "%B": "%m"}
 _ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
 _SPARK = {
@@ -54,17 +53,17 @@ def expand(pattern: str) -> str:
 
 
 def directives(pattern: str) -> list[str]:
-    """Return the directives of an expanded format, by the part of time that they contain."""
+    """Return the directives of an expanded format; variants such as `%y` become `%Y`."""
     return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
 
 
 def finest(pattern: str) -> str | None:
-    """Return the directive of the shortest unit in a format, or None if it contains no time."""
+    """Return the directive of the shortest unit in a format, or None without directives."""
     return next((part for part in FINEST_FIRST if part in directives(pattern)), None)
 
 
 def keeps_order(pattern: str) -> bool:
-    """Check whether texts of a format sort like the instants: year first, each part once."""
+    """Return whether texts of a format sort like their times: year first, each part once."""
     parts = re.findall("%.", pattern)
     return parts == list(FINEST_FIRST[::-1][: len(parts)])
 
@@ -90,10 +89,7 @@ def problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Return a format in strftime's form.
-
-    Args:
-        text: Format in strftime's form, or in the dialect's.
+    """Convert a format, in strftime's form or the dialect's, to strftime's form.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.
@@ -106,7 +102,7 @@ def strftime_format(text: str, dialect: str) -> str:
 
 
 def spark_format(pattern: str) -> str:
-    """Translate a valid strftime format to a datetime pattern of Spark."""
+    """Translate a valid strftime format to a Spark datetime pattern."""
     out = []
     for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand(pattern)):
         text = literal.replace("%%", "%").replace("'", "''")
@@ -134,7 +130,7 @@ def _from_dialect(text: str, dialect: str) -> str:
 
 
 def _from_spark(text: str) -> str:
-    """Translate one of Spark's patterns, whose letters are all directives.
+    """Translate a Spark datetime pattern, whose letters are all directives, to strftime's form.
 
     https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html
     """

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 SIDES = ("source", "target")
-"""Aliases of the new rows and of the table, the same as in SQLMesh."""
+"""Aliases of the new rows and of the table, as in SQLMesh."""
 ALL = "*"
 """Placeholder for all columns in an assignment."""
 MERGE, DELETE_INSERT = STRATEGIES = ("merge", "delete+insert")
-"""Strategies of dbt: a MERGE on the key, and a deletion by the new keys before an insert."""
+"""dbt's strategies: a MERGE on the key, or a deletion of the new keys followed by an insert."""
 
 Read = TypeVar("Read")
 Assignments = tuple[tuple[str, str], ...]
 Clause = tuple[str, Assignments]
-"""Condition, or empty, and assignments as (column, expression); no assignments for DELETE."""
+"""Condition (may be empty), and assignments as (column, expression); none for DELETE."""
 
 _HINT = "write WHEN MATCHED [AND condition] THEN UPDATE SET target.a = source.a, … | DELETE"
 
 
 def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read a key: its plain columns, and its expressions in Spark SQL."""
+    """Read a key as its columns, and its expressions in Spark SQL."""
     columns: list[str] = []
     expressions: list[str] = []
     for item in value.items():
@@ -52,7 +52,7 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read_when_matched(value: Value) -> tuple[Clause, ...]:
-    """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, in brackets or not."""
+    """Read `WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE …`, brackets are optional."""
     return _within(value, _read_clauses)
 
 
@@ -90,7 +90,7 @@ def read_merge_filter(value: Value) -> str:
 
 
 def columns_in_clauses(expressions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns in expressions, whether qualified by source and target or not."""
+    """Return the columns in expressions, without the qualifiers source and target."""
     found = [
         parts[parts[0].lower() in SIDES and len(parts) > 1]
         for text in expressions
@@ -100,7 +100,7 @@ def columns_in_clauses(expressions: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def keeps_old_value(column: str, text: str) -> bool:
-    """Check whether an assignment keeps a column's old value."""
+    """Return whether an assignment keeps a column's old value."""
     return text.lower() in (f"target.{column}".lower(), f"target.{quote(column)}".lower())
 
 
@@ -197,14 +197,14 @@ def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByUniqueKey(Kind):
-    """Table filled interval by interval; rows are merged on a key.
+    """Table filled by intervals; rows are merged on a key.
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, except with a strategy.
         key_expressions: Spark SQL over output columns that also identifies a row.
-        when_matched: Clauses for rows with an existing key; the first clause whose condition holds
-            applies. Without clauses all columns are replaced; `*` replaces all columns that its
-            clause does not set. Columns belong to `source` or `target`.
+        when_matched: Clauses for rows with an existing key; the first clause whose condition is
+            true applies. Without clauses all columns are replaced; `*` replaces all columns that
+            its clause does not set. Columns belong to `source` or `target`.
         merge_filter: Additional condition over `source` and `target` for a match, or empty.
         strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new row
             is kept. Empty for one row per key.
@@ -297,11 +297,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether merging again changes nothing, because no value depends on the table's old
-        values.
-
-        A column that keeps its old value does not count.
-        """
+        """Whether merging again changes nothing: only kept columns depend on the old values."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

@@ -1,1 +1,1 @@
-"""Loading a folder as a `Project`: stale files, the cache, and the graph of models."""
+"""Loading of a folder as a `Project`: changed files, the cache, and the graph of models."""

@@ -1,7 +1,7 @@
 """Cache in `.vde/cache/`: contents of files, keyed by hashes of everything that they depend on.
 
 It consists of two files, replaced atomically, so that concurrent processes see either the old or
-the new file. Unreadable files, and files written by other code, count as absent.
+the new file. Unreadable files, and files written by other code, count as missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FileRecord(NamedTuple):
     Args:
         key: Hash of everything that the content depends on.
         file: The content without unit tests.
-        tests: The unit tests, stored separately because their rows have values of any type.
+        tests: The unit tests, serialized apart because their rows have values of any type.
     """
 
     key: str
@@ -48,7 +48,7 @@ class FileRecord(NamedTuple):
         return cls(key, replace(file, tests=()), tests)
 
     def loaded(self) -> LoadedFile:
-        """Return the content of the file."""
+        """Return the file's content, unit tests included."""
         return replace(self.file, tests=load_tests(self.tests)) if self.tests else self.file
 
 
@@ -58,9 +58,9 @@ class ProjectCache:
 
     Args:
         stats: See `files.Hasher`.
-        settings: The settings and the key they are valid for.
-        memories: Data that sources store between loads, by the sources' names.
-        records: Contents of files, by their paths.
+        settings: The settings and the key that they are valid for.
+        memories: Data that sources keep between loads, by the sources' names.
+        records: Contents of files, by path.
     """
 
     folder: Path
@@ -161,7 +161,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's `.vde/cache`, which only costs time.
+    """Delete a project's `.vde/cache`, which the next load writes again.
 
     Returns:
         Bytes by deleted file, relative to the root.

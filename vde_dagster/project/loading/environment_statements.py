@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 def environment_statements(
     settings: Settings, environment: str, *, schemas: Sequence[str], views: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Expand the macros of `before_all` and `after_all`; the project's own macros run each time.
+    """Return Spark SQL of `before_all` and of `after_all`, where only time variables remain.
+
+    Macros are expanded; the project's own macros run at each call.
 
     Args:
-        environment: The name of the environment, for `@this_env`.
+        environment: The environment's name, for `@this_env`.
         schemas: The schemas of the environment's views, for `@schemas`.
         views: The environment's views, for `@views`.
-
-    Returns:
-        Spark SQL of `before_all` and of `after_all`, where only time variables remain.
     """
     folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
@@ -51,7 +50,7 @@ def environment_statements(
 def read_environment_statements(
     context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Translate statements to Spark SQL, keeping only time variables.
+    """Translate statements to Spark SQL, where only time variables remain.
 
     Args:
         stage: `before_all` or `after_all`.

@@ -1,4 +1,4 @@
-"""One load of a project: reads the files that changed, and the others from the cache.
+"""One load of a project, which reads changed files and gets all others from the cache.
 
 Sources interpret the files. This module has the common rules: a file's cache record is valid while
 the file, its source's key, and everything read for it are unchanged; each file has a time limit;
@@ -45,14 +45,12 @@ if TYPE_CHECKING:
 
 
 _MANY_FILES = 500
-"""Number of files from which the start of another process costs less than it saves."""
+"""Number of files to read from which worker processes save time."""
 _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
-    """One load, with the files read so far and the files still to read.
-
-    Only changed files are read:
+    """One load, with the files read so far and the files still to read; reads only changed files.
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
@@ -67,7 +65,7 @@ class ProjectLoad:
 
     Args:
         use_cache: Whether to use and to write `.vde/cache`.
-        parsed: Receives the trees of the queries that are read; by default none is kept.
+        parsed: Receives the syntax trees of the queries that are read; by default none is kept.
         variables: Values that override the settings' variables; disables the cache.
         instead: Contents to use instead of the files' contents; then the cache is not written.
         workers: Processes that read a part of many changed files.
@@ -142,7 +140,7 @@ class ProjectLoad:
         return settings
 
     def _settings_key(self, read: Mapping[str, Any]) -> str:
-        """Hash everything that the settings depend on: files, and environment variables."""
+        """Hash the files and environment variables that the settings depend on."""
         files = self._hasher.combined([*_SETTINGS_FILES, *read["uses"]])
         variables = hash_variables([*read["variables"], *variables_that_set()], self._environment)
         return content_digest(f"{self.root}\0{files}{variables}".encode())
@@ -157,12 +155,12 @@ class ProjectLoad:
 
     @property
     def has_files(self) -> bool:
-        """Whether any file defines something."""
+        """Whether any file of the folder belongs to a source."""
         return bool(self._files)
 
     @property
     def names(self) -> TableNames:
-        """The resolution of table names, with the catalogs of all sources."""
+        """Resolves table names, with the catalogs of all sources."""
         catalogs: dict[str, str] = {}
         for source in reversed(self._sources):
             catalogs.update(source.names.catalogs)
@@ -170,13 +168,13 @@ class ProjectLoad:
 
     @property
     def any_table(self) -> bool:
-        """Whether all models come from tools that allow undeclared tables in models' namespaces."""
+        """Whether all sources allow undeclared tables in models' namespaces."""
         return all(source.names.any_catalog for source in self._sources)
 
     # -- unchanged files ---------------------------------------------------------------------
 
     def files_hash(self) -> str:
-        """Hash all files, including used files outside of the project's folder."""
+        """Hash all files, including files that they use outside of the project's folder."""
         self._read_records()
         paths = {*_SETTINGS_FILES, *self.cache.settings.get("uses", ()), *self._files}
         variables: set[str] = set()
@@ -190,7 +188,7 @@ class ProjectLoad:
         return f"{found}{hash_variables(variables, self._environment)}" if variables else found
 
     def is_stale(self) -> bool:
-        """Check whether any file must be read again."""
+        """Return whether any file must be read again."""
         self._read_records()
         return any(self._cached(path) is None for path in self._files)
 
@@ -214,7 +212,7 @@ class ProjectLoad:
     # -- reading ---------------------------------------------------------------------------
 
     def load_files(self) -> list[LoadedFile]:
-        """Read all files; errors go to `problems`."""
+        """Read all files; add their errors to `problems`."""
         self._read_records()
         loaded: list[LoadedFile] = []
         cached = {path: self._cached(path) for path in self._files}
@@ -242,7 +240,7 @@ class ProjectLoad:
         return loaded
 
     def warnings(self, files: Sequence[LoadedFile]) -> tuple[Problem, ...]:
-        """Return the sources' warnings on the files, which do not stop anything."""
+        """Return the sources' warnings on the files."""
         found: list[Problem] = []
         for source in self._sources:
             if isinstance(source, Warns):
@@ -257,12 +255,12 @@ class ProjectLoad:
         return tuple(before), tuple(after)
 
     def around_dialect(self) -> str:
-        """Return the SQLGlot dialect that the sources' statements were written in."""
+        """Return the SQLGlot dialect of the statements that `around` returns."""
         found = (one for one in self._sources if isinstance(one, Surrounds))
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read one model again, and other files only if its macros need their columns."""
+        """Read one model again; read other files only if its macros need their columns."""
         file = self._read_again(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
@@ -273,7 +271,7 @@ class ProjectLoad:
         return next((model for model in found if model.name == name), None)
 
     def _read_again(self, path: str) -> LoadedFile | None:
-        """Read and cache a file; None if it has an error or must wait."""
+        """Read and cache a file; None if it has an error or must wait for other files."""
         file = self._read_file(path)
         self._hasher.forget(path)
         if file is not None and file.repeatable:
@@ -294,11 +292,11 @@ class ProjectLoad:
         return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}
 
     def _is_for_workers(self, path: str) -> bool:
-        """Return whether another process can read a file without the memory of its source."""
+        """Return whether another process can read a file without data of the file's source."""
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:
-        """Read a file; None if it, or a file that it depends on, has an error, or if it waits."""
+        """Read a file; None if it must wait, or if it or a file that it uses has an error."""
         source = self._files.get(path)
         if source is None:
             return None
@@ -396,7 +394,7 @@ def _opened(root: str, use_cache: bool) -> ProjectLoad:
 
 @cache
 def worker_trees() -> ParsedQueries:
-    """Return the trees of the queries that this worker process has read."""
+    """Return the syntax trees of the queries that this worker process has read."""
     return ParsedQueries()
 
 
@@ -406,13 +404,13 @@ SOURCES: tuple[SourceFactory, ...] = (own_files,)
 """Sources of every project; a file belongs to the first source that accepts it."""
 _PLUGINS: Seam[SourceFactory] = Seam("sources")
 OTHER_TOOLS = {"dbt_project.yml": "dbt"}
-"""Marker files of other tools' projects, and the sources that read the whole folder."""
+"""Marker files of other tools' projects, each with the source that reads the whole folder."""
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
     """Return the sources of a project: the built-in sources, and sources from its settings.
 
-    Folders such as `models/` of another tool's project belong to that tool alone.
+    In a project of another tool, that tool's source replaces the built-in sources.
     """
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():

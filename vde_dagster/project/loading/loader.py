@@ -1,4 +1,4 @@
-"""Loading a project as one graph of models; unchanged files come from the cache."""
+"""Loading of a project as one graph of models; unchanged files come from the cache."""
 
 from __future__ import annotations
 
@@ -80,12 +80,11 @@ def assemble(
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files, in topological order.
 
-    An undeclared table becomes an external model, unless its namespace belongs to the project: then
-    it is an error.
+    An undeclared table becomes an external model; in a namespace with models it is an error.
 
     Args:
-        complete: Whether every file could be read; if not, a missing parent may be in an unreadable
-            file, and is not reported.
+        complete: Whether every file could be read; if not, missing parents are not reported, as
+            they may be in an unreadable file.
         any_table: Whether namespaces of models may contain undeclared tables, as in SQLMesh.
 
     Returns:
@@ -132,7 +131,7 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return the error of a name that is invalid for a folder; external tables have any name."""
+    """Return an error if a model's name is not valid as a folder; external tables have any name."""
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:
@@ -148,7 +147,7 @@ def _flawed_name(model: Model) -> ProjectError | None:
 def _add_externals(
     models: dict[ModelName, Model], loaded: Mapping[ModelName, LoadedModel], complete: bool
 ) -> Iterator[ProjectError]:
-    """Add undeclared tables; yield an error for models that cannot be read."""
+    """Add undeclared tables as models; yield errors of names that cannot be read."""
     namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():
@@ -246,10 +245,10 @@ class Project:
     Args:
         models: Parents before children, including external models.
         problems: Errors of files that were left out; empty for strict loads.
-        warnings: Warnings of sources on their files, which do not stop anything.
-        around: Spark SQL of sources that runs before and after everything else in an apply, in
+        warnings: Warnings of sources on their files.
+        around: Spark SQL of sources to run before and after everything else in an apply, in
             addition to the settings' `before_all` and `after_all`.
-        around_dialect: SQLGlot dialect that these statements were written in.
+        around_dialect: SQLGlot dialect of these statements.
     """
 
     root: Path
@@ -278,10 +277,10 @@ def load_project(
     """Load the project in a folder.
 
     Args:
-        strict: Whether an error in any file raises; otherwise the rest of the project loads and the
-            errors are in `problems`.
+        strict: Whether an error in any file raises; otherwise the rest of the project is loaded,
+            and `problems` has the errors.
         use_cache: Whether to use and to write `.vde/cache`.
-        parsed: Receives the trees of the queries that are read, for planning.
+        parsed: Receives the syntax trees of the queries that are read, for planning.
         sources: Sources of models; by default all, see `load.project_sources`.
         instead: Contents to use instead of the files' contents.
 
@@ -295,7 +294,7 @@ def load_project(
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     """Load a project without executing its Python files in this process.
 
-    If the cache is stale, another process reads the files, so that long-lived servers keep no old
+    If files have changed, another process reads them, so that long-lived servers keep no old
     modules.
 
     Raises:
@@ -361,16 +360,16 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 
 def require_files(root: Path) -> None:
-    """Check that a folder has files that define something, even if they have errors."""
+    """Check that a folder has files of a project, with or without errors."""
     load = ProjectLoad(root, use_cache=True)
     if not load.has_files:
         raise no_models_error(load.settings)
 
 
 def has_models(settings: Settings) -> bool:
-    """Return whether a file of the folder may define a model; a file with errors may.
+    """Return whether any file of the folder may define a model, even if it has errors.
 
-    Files are checked in order until one may, so a project usually costs the time of one file.
+    Stops at the first such file, so most projects cost the time of one file.
     """
     if settings.sources or (own_files,) != load.SOURCES:
         return True

@@ -1,7 +1,7 @@
 """Reading of many files by several processes, for the first load of a large project.
 
-Workers return only files without errors. The caller reads the other files, in order, so that errors
-and files that wait for others are the same as in one process.
+Workers return only files without errors. This process reads the other files, in order, so that
+errors, and files that wait for others, are the same as without workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST_PART = 40
 
 
 class SharedFile(NamedTuple):
-    """A file that a worker has read, with the queries whose trees it keeps."""
+    """A file that a worker has read, with the queries whose syntax trees the worker keeps."""
 
     record: FileRecord
     queries: tuple[str, ...]
@@ -31,7 +31,7 @@ def read_shared(
     read_there: Function,
     project: tuple[str, bool],
 ) -> dict[str, FileRecord]:
-    """Read files in this process and in others; return the records of those that could be read.
+    """Read files in this process and in workers; return the records of files without errors.
 
     Args:
         read: Reads a file here; None if it cannot be read yet.

@@ -15,8 +15,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 class WaitingFiles:
     """Files whose macros need columns that are not known yet, in reading order.
 
-    Args:
-        known: Columns for the files' macros; filled while models are read.
+    `known` receives the columns for the files' macros while models are read.
     """
 
     def __init__(self, known: KnownColumns) -> None:
@@ -36,7 +35,7 @@ class WaitingFiles:
 
         Args:
             loaded: Files that are already read; waiting files are added.
-            read_file: Reads a file; None if it has an error or waits again.
+            read_file: Reads a file; None if it has an error or must wait again.
 
         Returns:
             Errors of files whose required columns cannot be determined.
@@ -58,14 +57,14 @@ class WaitingFiles:
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Record, for a file, the files that determine the columns that it needed."""
+        """Add to a file's `uses` the files that determine the columns that it needed."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Read, without columns, the files that can do without them; return their paths."""
+        """Mark columns as unknown for files that can be read without them; return these files."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

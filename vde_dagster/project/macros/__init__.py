@@ -1,6 +1,5 @@
 """Macros, variables and Jinja: the expansion of `@` and `{{ }}` in the text of a model.
 
-Expansion maps text to text: macros stand for tables, clauses or parts of statements, so they are
-expanded before parsing, and every piece knows its origin in the file (`sql/edits`). Errors are
-`ProjectError`s that point at the call.
+Expansion maps text to text: a macro can replace a table, a clause or part of a statement, so
+macros are expanded before parsing. The origin of every piece in the file is recorded (`sql/edits`).
 """

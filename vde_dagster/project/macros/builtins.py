@@ -1,8 +1,7 @@
 """Built-in macros, with SQLMesh's names, arguments and results.
 
-See docs/concepts/macros/sqlmesh_macros.md in SQLMesh. Macros that write parts of queries write
-Spark SQL; in files of another dialect, that dialect. `@STAR` and `@UNION` write casts if the types
-are declared.
+See docs/concepts/macros/sqlmesh_macros.md in SQLMesh. Macros that write parts of queries use the
+file's dialect. `@STAR` and `@UNION` write casts if the types are declared.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _call_arguments(
 
     Args:
         arguments: Texts, in order; `name := text` for named arguments.
-        signature: `a, b := 1`: names, and defaults of optional arguments.
+        signature: Names, and defaults of optional arguments, such as `a, b := 1`.
     """
     parts = [one.partition(" := ") for one in signature.split(", ")]
     defaults = {name: default if separator else None for name, separator, default in parts}
@@ -65,7 +64,7 @@ def _call_arguments(
 
 
 def _written(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
-    """Write Spark SQL in the file's dialect, and insert the file's texts at its placeholders."""
+    """Translate Spark SQL to the file's dialect, and put the parts at its placeholders."""
     dialect = expander.scope.dialect
     if dialect != "spark":
         from sqlglot import exp
@@ -117,7 +116,7 @@ def _safe_sum(operator: str) -> Callable[[MacroContext, list[str]], str]:
 
 
 def _safe_div(expander: MacroContext, arguments: list[str]) -> str:
-    """`@SAFE_DIV(a, b)`: NULL where `b` is 0."""
+    """`@SAFE_DIV(a, b)`: NULL if `b` is 0."""
     if len(arguments) != 2:
         raise expander.error("@SAFE_DIV takes a numerator and a denominator")
     above, below = (expander.expand_text(argument) for argument in arguments)
@@ -320,8 +319,8 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 def _if(expander: MacroContext, arguments: list[str]) -> str:
     """`@IF(condition, then[, otherwise])`; the condition must be a constant.
 
-    Only the chosen side is expanded. Unlike SQLMesh, which calls the Python macros of both sides
-    first, a condition can therefore prevent a macro from running while files are read.
+    Only the chosen value is expanded. SQLMesh first calls the Python macros of both values; here a
+    condition can prevent a macro from running while files are read.
     """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")
@@ -425,4 +424,4 @@ BUILTINS: dict[str, Builtin] = {
 }
 
 PLUGINS: Seam[Callable[..., Any]] = Seam("macros")
-"""Python macros of plug-ins, by names in lower case."""
+"""Python macros of plug-ins, by lower-case name."""

@@ -1,10 +1,8 @@
 """Calls of Python macros from SQL: arguments, conversion by annotations, results as text.
 
 An argument that cannot be converted to its annotation stays an expression, as in SQLMesh
-(sqlmesh_macros.md there, "Typed macros").
-
-SQLGlot would write `to_char(x, '999')` as a cast, so an unchanged argument keeps its original text
-in a macro's result.
+(sqlmesh_macros.md there, "Typed macros"). An unchanged argument keeps its original text in a
+macro's result, because SQLGlot would write `to_char(x, '999')` as a cast.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def call_user_macro(
 
     Args:
         arguments: The text between the brackets of the call.
-        statement: Whether the call is a whole statement: then a list means several statements.
+        statement: Whether the call is a whole statement; then a list becomes several statements.
     """
     result = _result(expander, name, arguments)
     if statement and isinstance(result, list | tuple):
@@ -86,7 +84,7 @@ def _result(expander: MacroContext, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
-    """Call a function that creates a model's query, with the evaluator; return the query's text.
+    """Call a function that creates a model's query; return the query's text.
 
     Raises:
         TypeError: The function returned neither SQL text nor an expression.
@@ -101,7 +99,7 @@ def call_query_function(function: Callable[..., Any], expander: MacroContext) ->
 
 
 def _to_text(expander: MacroContext, result: Any, *, whole: bool = False) -> str:
-    """Write a macro's result as text; a `whole` statement needs no brackets."""
+    """Write a macro's result as text, with brackets unless it is a whole statement."""
     if result is None:
         return NOTHING
     if isinstance(result, exp.Expr):
@@ -180,9 +178,7 @@ def _parse_arguments(
 def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
     """Convert a call's arguments, including defaults, to the types of the function's annotations.
 
-    Args:
-        bound: The call; the first argument is the evaluator and stays.
-        dialect: The dialect of the file that calls the macro.
+    The first argument, the evaluator, stays; `dialect` is the dialect of the calling file.
     """
     bound.apply_defaults()
     try:
@@ -259,7 +255,7 @@ def _allowed_value(value: exp.Expr, allowed: tuple[Any, ...]) -> Any:
 
 
 def _tree(value: exp.Expr, wanted: type[exp.Expr], dialect: str) -> exp.Expr:
-    """Parse a text, or an expression's text, as another class of expressions."""
+    """Parse a text, or the text of an expression, as an expression of the wanted class."""
     from sqlglot.parser import Parser
 
     from vde_dagster.sql.reading import parse_plain
@@ -313,13 +309,13 @@ _PLACES = re.compile(r"__vde_words_(\d+)__")
 
 
 def _original_text(tree: exp.Expr) -> str | None:
-    """Return the original text of an argument's tree if it was not changed."""
+    """Return the original text of an argument's tree if the tree was not changed."""
     text: str | None = tree.meta.get(_TEXT)
     return text if text is not None and tree.meta.get(_HASH) == hash(tree) else None
 
 
 def _written(tree: exp.Expr) -> str:
-    """Write a macro's result, keeping the original text of its arguments."""
+    """Write a macro's result with the original text of its arguments."""
     own = _original_text(tree)
     if own is not None:
         return own

@@ -1,8 +1,8 @@
 """Conditions of macros: constant expressions (`@IF`), and clauses with conditions (`@WHERE`).
 
 Constants are computed as in SQLMesh, which runs them as Python: `7 / 2` is 3.5, and NULL counts as
-false. A bare word is a text. Clauses also follow SQLMesh (sqlmesh_macros.md there, "SQL
-clause operators"): a clause whose condition is false is omitted up to the next clause.
+false. A word without quotes is a text. As in SQLMesh (sqlmesh_macros.md, "SQL clause operators"), a
+clause whose condition is false is omitted up to the next clause.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def constant(tree: exp.Expr) -> Any:
-    """Compute an expression without columns of tables; None is NULL.
+    """Compute an expression without columns of tables; NULL is returned as None.
 
     Raises:
         NotConstantError: The expression has no value before the query runs.
@@ -110,7 +110,7 @@ def _case(tree: exp.Expr) -> Any:
 
 
 def _computed(tree: exp.Expr) -> Any:
-    """Compute an expression that is NULL if any operand is."""
+    """Compute an expression that is NULL if any operand is NULL."""
     from sqlglot import exp
 
     arguments = [
@@ -149,7 +149,7 @@ def _cast(value: Any, target: exp.DataType) -> Any:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """Check whether a text matches a LIKE pattern, in time linear in both lengths."""
+    """Return whether a text matches a LIKE pattern, in time linear in both lengths."""
     if len(text) * len(pattern) > _MOST_COMPARED:
         raise ValueError("the text and its pattern are too long")
     first, *others = [_literal_part(part) for part in pattern.split("%")]
@@ -180,7 +180,7 @@ def _require_number(value: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Multiply; a text or list times a number is repeated."""
+    """Multiply two values; a text or list times a number is repeated."""
     for many, count in ((a, b), (b, a)):
         if isinstance(many, str | list) and len(many) * max(int(count), 0) > _MOST_SIGNS:
             raise ValueError("the text is too long")
@@ -233,14 +233,14 @@ _ENDS: dict[str, frozenset[str]] = {
 SIDES = re.compile(
     r"\b(?:(?:LEFT|RIGHT|FULL|INNER|OUTER|CROSS|NATURAL|SEMI|ANTI)\s+)+$", re.IGNORECASE
 )
-"""Kind of a join, at the end of the text before `JOIN`."""
+"""Matches the kind of a join at the end of the text before `JOIN`."""
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the offset at which the part after a clause begins.
+    """Return the offset at which the part after a clause starts.
 
     Args:
-        tokens: Tokens after the operator's call, without comments.
+        tokens: Tokens after the macro's call, without comments.
         clause: One of `CLAUSES`.
         end: End of the text.
     """

@@ -1,4 +1,4 @@
-"""Evaluator object that a Python macro gets as its first argument."""
+"""The evaluator, the first argument of every Python macro."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _UNKNOWN = {
     "engine_adapter": "there is no engine yet",
     **dict.fromkeys(("snapshots", "get_snapshot"), "there are no snapshots yet"),
 }
-"""Attributes of SQLMesh's evaluator that are not available here, with the reason."""
+"""Attributes of SQLMesh's evaluator that are not available here, with reasons."""
 
 
 class _Stage(str):
-    """Stage of a text; a comparison with `loading` raises."""
+    """Stage of a text; comparing it with `loading` raises an error."""
 
     _expander: MacroContext
     __hash__ = str.__hash__
@@ -54,7 +54,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Return the error for code of a macro that tests for the stage `loading`."""
+    """Return the error for a macro that tests for the stage `loading`; `who` names its code."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "
@@ -92,23 +92,23 @@ class MacroEvaluator:
 
     @property
     def default_catalog(self) -> str | None:
-        """Name of the project's catalog."""
+        """The project's catalog."""
         names = self._expander.scope.names
         return names.catalog if names is not None else None
 
     @property
     def this_env(self) -> str:
-        """Name of the environment; available only in `before_all` and `after_all`."""
+        """The environment; available only in `before_all` and `after_all`."""
         return str(self._environment_value("this_env"))
 
     @property
     def schemas(self) -> list[str]:
-        """Schemas of the environment's views."""
+        """Schemas of the environment's views; available only in `before_all` and `after_all`."""
         return list(self._environment_value("schemas"))
 
     @property
     def views(self) -> list[str]:
-        """Views of the environment, as `catalog.schema.name`."""
+        """Views, as `catalog.schema.name`; available only in `before_all` and `after_all`."""
         return list(self._environment_value("views"))
 
     def _environment_value(self, name: str) -> Any:
@@ -122,7 +122,7 @@ class MacroEvaluator:
 
     @property
     def this_model(self) -> str:
-        """SQL text that refers to the model's table when it runs."""
+        """SQL text that refers to the model's table at run time."""
         return "@this_model"
 
     @property
@@ -135,7 +135,7 @@ class MacroEvaluator:
 
     @property
     def macros(self) -> Mapping[str, Any]:
-        """Python macros of the project, by name in lower case."""
+        """Python macros of the project, by lower-case name."""
         return self._expander.scope.macros
 
     @property
@@ -160,9 +160,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default; see `checked` for None, the usual
-        default.
-        """
+        """Return a variable of the settings, or the default; without both, None (see `checked`)."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)
@@ -170,7 +168,7 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return a macro's result; raise an error if it contains None for an unset variable."""
+        """Return a macro's result; raise an error if an unset variable made a part of it None."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(
@@ -193,7 +191,7 @@ class MacroEvaluator:
         }
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Return an error that points at the call of the macro, for the macro to raise."""
+        """Return an error with the place of the macro's call, for the macro to raise."""
         return self._expander.error(message, hint)
 
     def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
@@ -209,7 +207,7 @@ class MacroEvaluator:
         return bracketed(text, self.dialect)
 
     def transform(self, expression: exp.Expr) -> exp.Expr | None:
-        """Expand the macros and variables in an expression; None for nothing."""
+        """Expand the macros and variables in an expression; return None if nothing remains."""
         text = self._expander.expand_text(self._text(expression))
         return self._expression(text) if text.strip() else None
 
@@ -224,13 +222,13 @@ class MacroEvaluator:
         return found(self, *arguments, **named)
 
     def eval_expression(self, node: Any) -> Any:
-        """Return the Python value of a constant expression; other values are returned unchanged."""
+        """Return the Python value of a constant expression, and other values unchanged."""
         if not isinstance(node, exp.Expr):
             return node
         return self._expander.constant(self._expander.expand_text(self._text(node)))
 
     def template(self, text: Any, local_variables: Mapping[str, Any] | None = None) -> str:
-        """Replace variables in a text: `@name`, `@{name}`."""
+        """Replace the variables `@name` and `@{name}` in a text."""
         given = {
             key.lower(): str(value.name if isinstance(value, exp.Expr) else value)
             for key, value in (local_variables or {}).items()

@@ -1,11 +1,11 @@
 """Expansion of macros in SQL text, with the origin of every piece.
 
-A macro may stand for a table, a clause or part of a statement, so expansion happens before parsing;
+A macro can replace a table, a clause or part of a statement, so expansion happens before parsing;
 an expression that a macro returns is put in brackets if precedence requires it. Time variables and
 `@this_model` become placeholders (`sql.trees.placeholder`).
 
-Planning refuses Spark's own parameters: `${x}` would come from Spark's configuration, which is not
-part of versions, and `:x` and `?` have no value.
+Spark's own parameters are refused: `${x}` would come from Spark's configuration, which is not part
+of versions, and `:x` and `?` have no value.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
 _MOST_TEXT = 500_000
-"""Maximum length of a macro's result: several thousand columns."""
+"""Maximum length of a macro's result, enough for several thousand columns."""
 _MOST_MADE = 4_000_000
 """Maximum total length of the texts that the macros of one statement create."""
 _UNITS_PER_CALL = 100
-"""Number of characters that count for each macro call in addition to its text."""
+"""Number of characters that each macro call counts in addition to its text."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
@@ -81,9 +81,7 @@ class Expander:
     def expand(self, start: int = 0, end: int | None = None, *, whole: bool = False) -> Expanded:
         """Expand a part of the file.
 
-        Args:
-            whole: Whether the part is a statement, so that a macro that is all of it may return
-                several statements.
+        With `whole`, the part is a statement, and a macro that is all of it may return several.
         """
         end = len(self.source.text) if end is None else end
         expanded = Expanded.build(self._pieces(self.source, start, end, top=True, whole=whole))
@@ -93,7 +91,7 @@ class Expander:
         return expanded
 
     def statements(self, start: int, end: int) -> list[Expanded]:
-        """Expand a statement of the file; it becomes several if a macro returns a list."""
+        """Expand a statement of the file, into several if a macro returns a list."""
         expanded = self.expand(start, end, whole=True)
         if ";" not in expanded.text:
             return [expanded] if expanded.text.strip() else []
@@ -101,7 +99,7 @@ class Expander:
         return [expanded.part(part[0].start, part[-1].end) for part in parts if part]
 
     def _check(self, expanded: Expanded) -> None:
-        """Refuse text that must not be parsed, from the file or from a macro."""
+        """Refuse text, from the file or from a macro, that cannot be parsed as SQL."""
         source = SourceText(self.source.path, expanded.text)
         backslash = self.scope.backslash
         found = find_jinja(source, backslash=backslash)
@@ -137,11 +135,7 @@ class Expander:
         return made
 
     def _charge(self, text: str) -> None:
-        """Count the length of a macro's text.
-
-        Raises:
-            ProjectError: The text, or the total of the statement's texts, is too long.
-        """
+        """Count the length of a macro's text; raise ProjectError as `expand_text` does."""
         self._made += _UNITS_PER_CALL + len(text)
         if len(text) > _MOST_TEXT or self._made > _MOST_MADE:
             most = _MOST_TEXT if len(text) > _MOST_TEXT else _MOST_MADE
@@ -246,7 +240,7 @@ class Expander:
     ) -> tuple[str | None, int]:
         """Return the expansion of the macro at the first token, and its number of tokens.
 
-        Instead of a text, it returns None if a whole clause is omitted.
+        Returns None instead of the expansion if a whole clause is omitted.
         """
         following = tokens[1]
         if following.start != tokens[0].end:
@@ -274,7 +268,7 @@ class Expander:
         return self._name(name) if glued else self.variable(name), 2
 
     def is_true(self, condition: str) -> bool:
-        """Check whether a macro's condition is true; unset variables in it are NULL."""
+        """Return whether a macro's condition is true; unset variables in it are NULL."""
         before, self.is_condition = self.is_condition, True
         try:
             return self.is_constant_true(self.expand_text(condition))
@@ -282,7 +276,7 @@ class Expander:
             self.is_condition = before
 
     def is_constant_true(self, condition: str) -> bool:
-        """Check whether a condition of constants is true; NULL and the empty text are not."""
+        """Return whether a condition of constants is true; NULL and the empty text are not."""
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:
@@ -305,7 +299,7 @@ class Expander:
             ) from None
 
     def _name(self, name: str) -> str:
-        """Return the text of a variable that is a part of a name."""
+        """Return the text of a variable in a name, such as `@{x}_table`."""
         if name.lower() in _PARAMETERS and name.lower() not in self.scope.variables:
             if name.lower() == "this_model":
                 return placeholder(name.lower())
@@ -319,7 +313,7 @@ class Expander:
         return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or its placeholder if only a run has its value."""
+        """Return a variable's SQL text, or its placeholder if it is known only at run time."""
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -365,7 +359,7 @@ class Expander:
         return builtin(self, given)
 
     def macro(self, name: str) -> UserMacro | None:
-        """Return a Python macro of the project or of a plug-in.
+        """Return a Python macro of the project or of a plug-in, or None.
 
         Raises:
             ProjectError: The plug-in cannot be imported, or two distributions have the name.
@@ -384,7 +378,7 @@ class Expander:
 
     @contextmanager
     def bound(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Set variables to other texts while the block runs."""
+        """Set variables while the block runs."""
         before = self.scope.variables
         self.scope.variables = {**before, **values}
         try:
@@ -417,10 +411,9 @@ _MAYBE = re.compile(r"\$\{|(?<!:):[A-Za-z_]|\?")
 
 
 def _find_parameter(source: SourceText) -> tuple[int, str] | None:
-    """Find a Spark parameter outside strings, quoted identifiers and comments.
+    """Return offset and text of the first Spark parameter, or None.
 
-    Returns:
-        Offset and text of the first parameter, or None. Time variables do not count.
+    Strings, quoted identifiers, comments and time variables do not count.
     """
     if _MAYBE.search(source.text) is None:
         return None

@@ -1,4 +1,4 @@
-"""Functions `x -> …` of macros, and the lists that they are applied to."""
+"""Functions `x -> …` in macro calls, and the lists that they are applied to."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _CLOSES = frozenset(
 
 
 def call_function(function: MacroFunction, expander: MacroContext, arguments: list[str]) -> str:
-    """Apply a function to texts, one per parameter."""
+    """Apply a function to SQL texts, one per parameter."""
     values = dict(zip((name.lower() for name in function.names), arguments, strict=True))
     with expander.bound(values):
         return expander.expand_text(_bind(expander, function.body, values))
 
 
 def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) -> str:
-    """Apply a function to an item of a list: `(a, b)` are two arguments."""
+    """Apply a function to an item of a list; an item `(a, b)` has two arguments."""
     if len(function.names) == 1:
         return call_function(function, expander, [item])
     parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
@@ -41,7 +41,7 @@ def _call_with_item(function: MacroFunction, expander: MacroContext, item: str) 
 
 
 def read_function(expander: MacroContext, text: str) -> MacroFunction | None:
-    """Read `x -> body` or `(x, y) -> body`; None if a text is not a function."""
+    """Read `x -> body` or `(x, y) -> body`; None if the text is not a function."""
     sides = split_top_level(expander.tokens(text), "->")
     if len(sides) < 2 or not sides[0]:
         return None
@@ -59,7 +59,7 @@ def _last_function(expander: MacroContext, macro: str, arguments: list[str]) -> 
 
 
 def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
-    """Return the items of a macro's arguments: one list, or several arguments."""
+    """Return the items in a macro's arguments: the items of one list, or several arguments."""
     if len(arguments) != 1:
         return [expander.expand_text(argument) for argument in arguments]
     text = arguments[0].strip()
@@ -68,7 +68,7 @@ def argument_items(expander: MacroContext, arguments: list[str]) -> list[str]:
 
 
 def list_items(expander: MacroContext, text: str) -> list[str]:
-    """Split `[a, b]`, `(a, b)`, `ARRAY(a, b)` or a single item into items."""
+    """Split `[a, b]`, `(a, b)` or `ARRAY(a, b)` into items; other text is one item."""
     tokens = expander.tokens(text)
     if not tokens:
         return []
@@ -130,7 +130,7 @@ def is_nothing(text: str) -> bool:
 
 
 def _call_items(expander: MacroContext, text: str) -> list[str] | None:
-    """Return the list from a single macro call; None if the text is not such a call."""
+    """Return the list that a single macro call returns; None if the text is not such a call."""
     from vde_dagster.project.macros.calls import user_macro_items
 
     if not text.startswith("@"):
@@ -149,7 +149,7 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 
 
 def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
-    """Replace a function's parameters in its body if they are bare words.
+    """Replace a function's parameters in its body, where they are written without `@`.
 
     Names with an `@` are variables in scope; templates in quotes use them, too.
     """
@@ -173,7 +173,7 @@ def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
 
 
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Find words that an inner function hides with a parameter of the same name."""
+    """Find words that are parameters of an inner function with the same name."""
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):

@@ -31,13 +31,13 @@ from vde_dagster.sql.trees import placeholder
 _HERE = "<jinja here>"
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")
 _PRINTING = frozenset({"string", "trim", "default", "d", "safe", "forceescape", "e", "escape"})
-"""Filters that may be applied to a value before it is known."""
+"""Filters that may be applied to a value that is not known yet."""
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _FIRST_OF_LINE = re.compile(r"(?:(?<=\n)|\A)[^\S\n]*(?=\S)")
 
 
 def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
-    """Render a block of Jinja, and expand the macros in the resulting SQL, if any."""
+    """Render a block of Jinja, and expand the macros in the resulting SQL."""
     source, scope = expander.source, expander.scope
     text = _templates(expander).render(source, start, end)
     rendered = ExpandedSource(source.path, text.text, source, text)
@@ -73,7 +73,7 @@ def _templates(expander: Expander) -> Templates:
 
 
 class _Missing(StrictUndefined):
-    """Unknown name: it can be tested for existence, but not printed."""
+    """Undefined name, which can be tested for existence but not printed."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class Templates:
     """Renders the templates of one file.
 
     Args:
-        macros: Texts of files of Jinja macros, by path.
+        macros: Texts of files with Jinja macros, by path.
         finalize: Converts a value to its printed form.
     """
 
@@ -105,7 +105,7 @@ class Templates:
             context.parent.update(self._environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a value that raises when it is printed, because the variable is not set."""
+        """Return a value for an unset variable, which raises an error when it is printed."""
         return self._environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
@@ -140,7 +140,7 @@ class Templates:
         return Template.from_code(self._environment, code, self._environment.globals)
 
     def _run(self, file: str, source: SourceText) -> Context:
-        """Run a file of macros; the context has all its definitions, including private names."""
+        """Run a file of macros; return a context with its definitions, including private names."""
         try:
             template = self._template(source.text, file)
             context = template.new_context()
@@ -158,7 +158,7 @@ class Templates:
     def _located_error(
         self, error: Exception, files: Mapping[str, tuple[SourceText, int]]
     ) -> ProjectError:
-        """Return a template's error with file and line; a part of a file has its first line."""
+        """Return a template's error with its file and line."""
         known = {name: (source, 0) for name, source in self._files.items()} | dict(files)
         lines = [(frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)]
         if isinstance(error, TemplateSyntaxError):
@@ -172,7 +172,7 @@ class Templates:
 
 
 def broken_macros(macros: Mapping[str, str]) -> dict[str, ProjectError]:
-    """Return the errors in files of Jinja macros by path; `macros` has their texts by path."""
+    """Return the errors in files of Jinja macros by path; `macros` has the files' texts."""
     found: dict[str, ProjectError] = {}
     for path, text in macros.items():
         try:
@@ -224,7 +224,7 @@ def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
 
 
 def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Prevent a filter from changing a value that is not known yet."""
+    """Make a filter refuse values that are not known yet."""
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
@@ -266,7 +266,7 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template uses a time variable for something else than printing it."""
+    """A template does more with a time variable than printing it."""
 
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
@@ -301,11 +301,7 @@ class TimeValue:
 
 
 def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
-    """Replace printed time variables by SQL placeholders.
-
-    Args:
-        source: Maps the text to its places in the file.
-    """
+    """Replace printed time variables by SQL placeholders; `source` has the text's places."""
     if "\ue010" not in text.text:
         return text
     edits: list[Edit] = []

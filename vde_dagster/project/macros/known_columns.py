@@ -1,6 +1,6 @@
 """Columns of other models, which some macros need.
 
-A file that needs columns of a model that is not read yet is read again later, see
+A file that needs columns of a model that is not read yet is read later, see
 `loading/waiting_files.py`.
 """
 
@@ -13,15 +13,15 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 
 Columns = Mapping[str, str | None]
-"""A model's columns in order: Spark SQL type by name, None if only Spark can infer it."""
+"""A model's columns in order: Spark SQL type by name, None if only Spark can infer the type."""
 
 
 class ColumnsWantedError(BaseException):
-    """Signal that a file must wait for another file; it passes through the project's code.
+    """Signal that a file must wait for another file; the project's code must not catch it.
 
     Args:
         name: Model whose columns are needed.
-        mistake: Error if the columns cannot be determined; None if the file can do without.
+        mistake: Error if the columns cannot be determined; None if the file does not require them.
     """
 
     def __init__(self, name: ModelName, mistake: ProjectError | None) -> None:

@@ -1,7 +1,7 @@
 """Decorators of a project's Python files, and the collector of decorated functions.
 
-A decorator only adds the function to the collector of the current load: a module can be executed by
-several threads, or outside any load, without shared state.
+A decorator only adds the function to the collector of the current load, so a module can be executed
+by several threads, or outside of a load.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class PythonModelDefinition:
     """Arguments of `@model(…)`.
 
     Args:
-        name: Name of the model as written.
+        name: The model's name as written.
         line: Line of the decorator in its file (1-based).
-        for_sqlmesh: Whether the decorator was imported from SQLMesh, whose conventions apply then.
+        for_sqlmesh: Whether the decorator was imported from SQLMesh; then SQLMesh's conventions
+            apply.
     """
 
     name: str
@@ -66,8 +67,8 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
 
     Args:
         name: The function's name by default.
-        metadata_only: SQLMesh's argument, without effect: a version depends on a macro's
-            result, not on its code.
+        metadata_only: SQLMesh's argument, without effect: a version depends on a macro's result,
+            not on its code.
     """
     return _noting("macros", name, "write @macro() with parentheses")
 
@@ -114,7 +115,7 @@ def model(
     """Make a Python function a model.
 
     The function is called as `execute(context, start, end, execution_time, **kwargs)` (it may take
-    fewer) and returns a Spark or pandas DataFrame.
+    fewer arguments) and returns a Spark or pandas DataFrame.
 
     Args:
         name: `namespace.name`; optional if paths give names.
@@ -145,11 +146,7 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add code to the collector of the current load.
-
-    Args:
-        where: A field of `Collector` that has code by name.
-    """
+    """Add code to a field of the current load's `Collector`, which must have code by name."""
     collector = _current.get()
     if collector is not None:
         getattr(collector, where)[name.lower()] = code

@@ -40,8 +40,8 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
     """Complete a name with the schema of its only mention after FROM or JOIN in a text.
 
-    SQLMesh's `columns_to_types` does the same: it compares as many parts of the name as are given
-    with the tables that the model reads.
+    SQLMesh's `columns_to_types` does the same: it compares the given parts of the name with the
+    tables that the model reads.
     """
     last = rf"[`\"]?{re.escape(name.name)}\b"
     written = re.findall(rf"\b(?:FROM|JOIN)\s+((?:[\w`\"]+\s*\.\s*)+{last})", text, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The context of macro calls: the scope of the calling text, and the expansion as a protocol."""
+"""The context of macro calls: the scope of the calling text, and a protocol for the expansion."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class MacroFunction:
 
 @dataclass(slots=True)
 class MacroScope:
-    """Macros and variables in scope of a query, by name in lower case.
+    """Macros and variables in scope of a query, by lower-case name.
 
     Args:
         variables: SQL text of `@name`.
         dialect_trust: Functions of the dialect that are assumed to be equal on Spark.
         functions: Macros defined by `@DEF(f, x -> …)`.
         settings: Values that `evaluator.var('name')` returns.
-        templates: Texts of files of Jinja macros, by path.
-        environment: Names and views of the environment, in statements before and after all else.
+        templates: Texts of files with Jinja macros, by path.
+        environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
         hint: Returns the hint for a text that cannot be translated, given the function that could
             be trusted; None for the hint of a model's own file.
@@ -58,7 +58,7 @@ class MacroScope:
 
     @property
     def backslash(self) -> bool:
-        """Whether a backslash escapes in strings of the dialect."""
+        """Whether a backslash is the escape character in strings of the dialect."""
         return self.dialect in BACKSLASH_DIALECTS
 
     @property
@@ -67,12 +67,12 @@ class MacroScope:
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
-        """Return the scope of a text for another stage; macros and functions are shared."""
+        """Return the scope of a text for another stage; it shares macros and functions."""
         return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
 class MacroContext(Protocol):
-    """Expansion of a file's macros, as macros use it.
+    """Expansion of a file's macros, as macros use it; implemented by `Expander`.
 
     Args:
         is_condition: Whether a condition is expanded; unset variables in conditions are NULL.
@@ -91,7 +91,7 @@ class MacroContext(Protocol):
     def error(
         self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
     ) -> ProjectError:
-        """Return an error that points at the macro call being expanded."""
+        """Return an error with the place of the macro call that is being expanded."""
 
     def tokens(self, text: str) -> list[Token]:
         """Scan a text of this file's dialect, without comments."""
@@ -100,22 +100,22 @@ class MacroContext(Protocol):
         """Split a call's arguments at top-level commas."""
 
     def is_true(self, condition: str) -> bool:
-        """Check whether a macro's condition is true."""
+        """Return whether a macro's condition is true."""
 
     def is_constant_true(self, condition: str) -> bool:
-        """Check whether a condition of constants is true."""
+        """Return whether a condition of constants is true."""
 
     def constant(self, text: str, what: str = "expression") -> Any:
         """Compute the value of an expression of constants."""
 
     def is_defined(self, name: str) -> bool:
-        """Check whether a variable has a value, now or when the query runs."""
+        """Return whether a variable has a value, now or at run time."""
 
     def variable(self, name: str) -> str:
-        """Return a variable's SQL text, or its placeholder if only a run has its value."""
+        """Return a variable's SQL text, or its placeholder if it is known only at run time."""
 
     def macro(self, name: str) -> UserMacro | None:
         """Return a Python macro of the project or of a plug-in."""
 
     def bound(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Set variables to other texts while the block runs."""
+        """Set variables while the block runs."""

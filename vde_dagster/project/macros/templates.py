@@ -1,4 +1,4 @@
-"""Texts with variables in them."""
+"""Replacement of variables in texts and strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace the variables in a text; unknown names stay, as in an address."""
+    """Replace the variables in a text; unknown names stay, for example the `@` of an address."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]

@@ -37,7 +37,7 @@ TIME_VARIABLES = frozenset(
 
 NUMBERS = ("epoch", "millis", "hour")
 AS_TEXT = {"date": "ds", "dt": "tstz", "dtntz": "ts"}
-"""Endings of days and instants, with the endings of their texts, as SQLMesh formats them."""
+"""Endings of variables for days and instants, with the ending of the same value as text."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -89,11 +89,8 @@ def _literals(instant: datetime) -> dict[str, str]:
 def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
 
-    Finds both spellings: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes the
-    same parameter. Other parameters (`@this_model`) stay.
-
-    Args:
-        values: SQL text by variable name in lower case, see `time_variable_values`.
+    Finds both spellings: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes it.
+    Other parameters (`@this_model`) stay. See `time_variable_values` for `values`.
     """
     if "@" not in sql and "$" not in sql:
         return sql
@@ -108,7 +105,7 @@ def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
 
 
 def _variable_at(tokens: list[Token], index: int) -> tuple[str, int]:
-    """Return the name of the variable at a token, and its number of tokens."""
+    """Return the name of the time variable at a token, and its number of tokens."""
     token = tokens[index]
     if token.text == "@" and index + 1 < len(tokens):
         word = tokens[index + 1]
@@ -126,16 +123,16 @@ TABLE_PARTS = {
     "schema_name": "this_model_schema",
     "table_name": "this_model_table",
 }
-"""Variables for the parts of a template."""
+"""Variables for the parts of a table's name in a template."""
 KIND_NAME = "model_kind_name"
 STAGE = "runtime_stage"
 EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"
 
 
 def this_model_values(table: str) -> dict[str, str]:
-    """Return the SQL texts of `@this_model`'s quoted name and of its parts, by variable.
+    """Return the SQL texts of `@this_model` and of the variables for its parts, by variable.
 
-    A fourth part of the name, a branch, is only in the quoted name.
+    A fourth part of the quoted name, a branch, is only in `@this_model`.
     """
     parts = ModelName.split(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)
@@ -148,7 +145,7 @@ IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 
 
 def bare(value: str) -> str:
-    """Return a value without its quotes, to be joined to other text."""
+    """Return a value without its quotes, so that it can be joined to other text."""
     value = value.strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
         return value[1:-1]

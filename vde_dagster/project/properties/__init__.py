@@ -1,1 +1,1 @@
-"""Headers `MODEL (…)` and `AUDIT (…)`: syntax, macros in them, and their properties."""
+"""Headers `MODEL (…)` and `AUDIT (…)`: their syntax, macros and properties."""

@@ -30,16 +30,16 @@ def load_descriptions(path: Path, text: str, names: TableNames) -> LoadedFile:
     """Read a file of descriptions.
 
     Raises:
-        ProjectError: The file has an invalid form; points at its line.
+        ProjectError: The file has an invalid form.
     """
     return LoadedFile(path, described=read_descriptions(load_yaml(path, text), names))
 
 
 def read_descriptions(document: YamlDocument, names: TableNames) -> tuple[Described, ...]:
-    """Return the descriptions in a parsed file, in its order.
+    """Return the descriptions in a parsed file, in the file's order.
 
     Raises:
-        ProjectError: The file has an invalid form; points at its line.
+        ProjectError: The file has an invalid form.
     """
     form = "write\n  schema.model:\n    description: text\n    columns:\n      column: text"
     if document.value is None:
@@ -105,8 +105,8 @@ def with_descriptions(
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
     """Return models with the descriptions in files, and warnings.
 
-    Warnings are on removed models, on models described in several files, and on models with a
-    different description in their own file.
+    There are warnings for descriptions of missing models, for models described in several files,
+    and for models with another description in their own file.
     """
     made = dict(models)
     problems: list[Problem] = []
@@ -136,7 +136,7 @@ def _warning(message: str, hint: str, one: Described, column: str | None = None)
 
 
 def own_descriptions(model: Model) -> dict[str, str]:
-    """Return a model's own descriptions of columns, by their names in lower case."""
+    """Return a model's own descriptions of columns, by lower-case column name."""
     declared = {one.name.lower(): one.description for one in model.columns if one.description}
     texts = {name.lower(): text for name, text in model.column_descriptions.items() if text}
     return {**declared, **texts}

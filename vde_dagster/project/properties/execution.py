@@ -1,4 +1,4 @@
-"""Properties of a model about its step in Dagster: retries, op tags, pool, automation."""
+"""Properties of a model's step in Dagster: retries, op tags, pool, automation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JITTERS = ("full", "plus_minus")
 _CONDITIONS = ("eager", "on_missing", "on_cron")
 _CONCURRENCY_TAG = "dagster/concurrency_key"
 _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
-"""Keys of tags that Dagster accepts without a warning."""
+"""Tag keys that Dagster accepts without a warning."""
 
 
 def read_execution(given: Mapping[str, Value]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _word(value: Value, name: str, words: tuple[str, ...]) -> str:
 
 
 def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
-    """Read `(key = value, …)`; Dagster takes nested tables and lists as JSON."""
+    """Read `(key = value, …)`; nested tables and lists become JSON, as Dagster requires."""
     tags = {}
     for key, one in value.pairs():
         one = replace(one, name=value.name)

@@ -19,8 +19,8 @@ class Header:
 
     Args:
         word: `MODEL` or `AUDIT`.
-        properties: Values by property name in lower case.
-        comment: Text of comments directly before it.
+        properties: Values by lower-case property name.
+        comment: Text of comments directly before the header.
     """
 
     word: str
@@ -86,7 +86,7 @@ def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool 
 
 
 def kind_text(kind: Any) -> str:
-    """Write a kind, given by its name or as a table, in the form of a header."""
+    """Write a kind, given as a name or a table, in the form of a header."""
     kind = getattr(kind, "value", kind)
     if not isinstance(kind, Mapping):
         return str(kind)

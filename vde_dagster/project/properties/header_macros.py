@@ -1,7 +1,7 @@
 """Expansion of variables and macros in `MODEL (…)` headers, before any property is read.
 
-Places still refer to the file. Only the arguments of audits keep their macros, which are expanded
-with the audit's query.
+Places still refer to the file. The macros in arguments of audits are expanded later, with the
+audit's query.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 
 
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
-    """Return a header with variables and macros expanded.
+    """Return a header with variables and macros expanded; a NULL or empty property is removed.
 
-    A property that becomes NULL or empty counts as not written.
-
-    Args:
-        blueprint: SQL text of the blueprint's variables, by lower-case name; they take precedence.
+    `blueprint` has the SQL text of the blueprint's variables, by lower-case name, which take
+    precedence.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -55,8 +53,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
     """Return `@model_kind_name`, as SQL text, if the kind's name is a literal.
 
-    Args:
-        default: Name of the kind if no property sets it.
+    `default` is the name of the kind if no property sets it.
     """
     kind = properties.get("kind")
     if kind is None:
@@ -67,7 +64,7 @@ def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[s
 
 
 def with_values(text: str, variables: Mapping[str, str]) -> str:
-    """Replace variables in a text that is not SQL: `@{customer}` and `@customer`."""
+    """Replace the variables `@{customer}` and `@customer` in a text that is not SQL."""
 
     def value(found: re.Match[str]) -> str:
         own = variables.get((found[1] or found[2]).lower())
@@ -81,8 +78,7 @@ def expanded_text(
 ) -> str:
     """Expand variables and macros in a text that is not SQL, such as a name in YAML or Python.
 
-    Args:
-        strict: Whether an unknown variable is an error; otherwise it stays, as in an address.
+    If `strict`, an unknown variable is an error; otherwise it stays, as `@` in an address does.
     """
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text
@@ -211,7 +207,7 @@ def _is_call(following: list[Token]) -> bool:
 
 
 def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    """Scan a header, but not the text after it, which may have another dialect."""
+    """Scan only a header, because the text after it may have another dialect."""
     tokens: list[Token] = []
     depth = 0
     for token in scan(source, start):

@@ -110,11 +110,11 @@ def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) ->
 DECLARED: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("declared.json").read_text("utf-8")
 )
-"""Properties of `MODEL (…)` headers and Python models: their JSON Schema with defaults."""
+"""Properties of `MODEL (…)` headers and Python models, with JSON Schema and defaults."""
 READ = frozenset(DECLARED)
 
 OWN_PROPERTIES = ("vde.", "spark.query-column-names")
-"""Prefix of view properties that only the publication sets."""
+"""Prefixes of view properties that only the publication sets."""
 
 METADATA = {
     "references": "joins are taken from queries",
@@ -128,14 +128,14 @@ METADATA = {
     "ON_VIRTUAL_UPDATE_BEGIN; and its END",
     "grants_target_layer": "Iceberg has no grants",
 }
-"""Properties of SQLMesh without effect on the data, which are ignored, with the reason."""
+"""Properties of SQLMesh that are ignored because they do not affect the data, with reasons."""
 
 REFUSED = {
     "on_virtual_update": "write statements after the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
     "ON_VIRTUAL_UPDATE_END;",
     "jinja_macros": "write Jinja macros in macros/*.sql",
 }
-"""Properties of SQLMesh that must not be ignored."""
+"""Properties of SQLMesh that are refused, with hints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class ModelProperties:
         kind: The kind; a seed's path is still as written.
         dialect: SQLGlot dialect of the statements that follow.
         enabled: Whether the model is part of the project.
-        fields: The remaining fields of `Model`, ready to use.
+        fields: The remaining fields of `Model`.
         depends_on: Declared dependencies, as written.
     """
 
@@ -164,11 +164,7 @@ class ModelProperties:
 def read_model_properties(
     header: Header, settings: Settings, defaults: Mapping[str, Value] = NO_DEFAULTS
 ) -> ModelProperties:
-    """Read a `MODEL` header.
-
-    Args:
-        defaults: Default values of the header's properties.
-    """
+    """Read a `MODEL` header; `defaults` are default values of its properties."""
     _check_names(header)
     of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
     instead = {key: v for key, v in defaults.items() if key not in (*OF_KINDS, *JOINED)}
@@ -314,11 +310,7 @@ _SIMPLE_TYPES = (
 def canonical_type(
     text: str, dialect: str, error: Callable[[str, str | None], ProjectError]
 ) -> str:
-    """Return a type's Spark SQL spelling.
-
-    Args:
-        error: Returns the error to raise for a message and a hint.
-    """
+    """Return a type's Spark SQL spelling; `error` creates an error from a message and a hint."""
     if dialect == "spark" and text.upper() in _SIMPLE_TYPES:
         return text.upper()
     from sqlglot.errors import SqlglotError
@@ -344,7 +336,7 @@ def canonical_type(
 
 
 def _is_type(found: exp.Expr) -> bool:
-    """Check whether an expression is a type, and not a value such as `ARRAY<INT>[1]`."""
+    """Return whether an expression is a type, and not a value such as `ARRAY<INT>[1]`."""
     from sqlglot import exp
 
     if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
@@ -353,7 +345,7 @@ def _is_type(found: exp.Expr) -> bool:
 
 
 def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
-    """Merge tables of properties; the last value wins, and NULL removes a property."""
+    """Merge tables of properties; the last value counts, and NULL removes a property."""
     pairs: dict[str, Value] = {}
     for one in given:
         if name in one:
@@ -395,7 +387,7 @@ def _virtual_properties(
 
 
 def _property_text(value: Value) -> str:
-    """Read a table's or view's property; lists and calls, for other engines, stay texts."""
+    """Read a property of a table or view; lists and calls, for other engines, stay texts."""
     brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
     return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
 
@@ -417,7 +409,7 @@ def _grain_columns(value: Value) -> tuple[str, ...]:
 
 
 STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
-"""Lists of SQL statements, which run before the model's own statements."""
+"""Properties with SQL statements; the defaults run before a model's own statements."""
 OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency")
 """Properties that exist only for some kinds."""
 JOINED = ("physical_properties", "virtual_properties", "audits")
@@ -429,10 +421,7 @@ PROPERTIES = (
 
 
 def model_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a model's properties, without refused properties.
-
-    Source: https://json-schema.org/draft/2020-12/schema
-    """
+    """Return the JSON Schema (draft 2020-12) of a model's properties, without refused ones."""
     plain = sorted(READ.union(METADATA) - set(REFUSED) - {"name", "kind"})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

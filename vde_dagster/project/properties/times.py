@@ -1,4 +1,4 @@
-"""Properties of a model about time: cron, time zone, interval unit, start and end."""
+"""Time properties of a model: cron, time zone, interval unit, start and end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]:
-    """Read a header's properties of time as fields of `Model`."""
+    """Read a header's time properties as fields of `Model`."""
     cron, zone = settings.schedule()
     cron = given["cron"].cron() if "cron" in given else cron
     partials = "allow_partials" in given and given["allow_partials"].boolean()
@@ -59,7 +59,7 @@ def read_times(given: Mapping[str, Value], settings: Settings) -> dict[str, Any]
 
 
 def read_length(value: Value) -> int:
-    """Read a length of time, such as `2 hours` or `90m`, in seconds."""
+    """Return a length of time, such as `2 hours` or `90m`, in seconds."""
     text = re.sub(r"(minute|hour|day|week)s?", lambda found: found[1][0], value.text().lower())
     try:
         return int(parse_duration(text, value.name).total_seconds())

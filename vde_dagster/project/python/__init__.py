@@ -1,4 +1,4 @@
-"""Python files of a project: their execution, and the files and variables that they read.
+"""Execution of a project's Python files, and the files and variables that they read.
 
-Errors are `ProjectError`s that point at the line in the project; paths are relative to its root.
+Errors are `ProjectError`s with a place in the project; paths are relative to the project's root.
 """

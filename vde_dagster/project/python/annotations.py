@@ -1,4 +1,4 @@
-"""SQLMesh classes for annotations, and for edits proposed by linter rules."""
+"""SQLMesh classes for annotations, and for fixes that linter rules propose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vde_dagster.errors import UsageError
 
 
 class _Named:
-    """Class that is used only in annotations."""
+    """Class that can be used only in annotations."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UsageError(
@@ -43,4 +43,4 @@ Range = namedtuple("Range", "start end")
 TextEdit = namedtuple("TextEdit", "path range new_text")
 CreateFile = namedtuple("CreateFile", "path text")
 Fix = namedtuple("Fix", "title edits create_files", defaults=((), ()))
-"""Fix for a violation; fixes that create files are not applied."""
+"""Fix for a rule's violation; fixes that create files are not applied."""

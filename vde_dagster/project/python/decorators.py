@@ -32,7 +32,7 @@ class Parts:
         query: The rendered query; None for a function that returns rows.
         reads: Tables that are read, with the decorator's place.
         hidden: Names in the code that refer to temporary views, not to tables.
-        before: Rendered statements before the query or the code.
+        before, after: Rendered statements around the query or the code.
         later: Statements that run after an environment publishes the model.
     """
 
@@ -110,7 +110,7 @@ def _call(
 
 
 def _listed(key: str, given: Any) -> list[str]:
-    """Read statements: a text, a SQLGlot expression, or a list of them."""
+    """Read statements: a text, a SQLGlot expression, or a list of texts and expressions."""
     listed = list(given) if isinstance(given, list | tuple) else [given]
     listed = [one for one in listed if one is not None]
     for one in listed:
@@ -133,13 +133,13 @@ def _expanded(
 
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
-"""Arguments in which an unknown variable is an error, rather than plain text."""
+"""Arguments where an unknown variable is an error instead of plain text."""
 
 
 def python_blueprints(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> list[dict[str, Any]]:
-    """Return the variables of each model that a function defines; none without blueprints."""
+    """Return the variables of each model that a function defines."""
     given = definition.options.get("blueprints")
     if given is None:
         return [{}]
@@ -176,7 +176,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a value as the state store returns it."""
+    """Return a value with the types that it has after reading it from the state store."""
     if isinstance(value, Mapping):
         return {key: _as_stored(own) for key, own in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value
@@ -187,8 +187,7 @@ def with_variables_expanded(
 ) -> PythonModelDefinition:
     """Expand variables and macros in a decorator's arguments, except in statements.
 
-    Args:
-        context: Context with the variables of the settings and of one blueprint.
+    `context` has the variables of the settings and of one blueprint.
     """
     options = {key: own for key, own in definition.options.items() if key != "blueprints"}
     scope = context.scope("spark")

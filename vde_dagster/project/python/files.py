@@ -1,8 +1,8 @@
 """Python files of a project: their local imports, and their execution from stored texts.
 
-Project-local imports are resolved among the given texts and never touch `sys.modules`, so two
-versions of a model can run side by side in one process, in any thread, and functions travel to
-Spark's workers by value.
+Project-local imports are resolved among the given texts, without `sys.modules`. Two versions of a
+model can therefore run in one process, in any thread, and functions are sent to Spark's workers by
+value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a file; an error points at its line."""
+    """Parse a file; an error has the line in the file."""
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
@@ -43,7 +43,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
 
 
 def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
-    """Return a file and every project-local module that it imports, transitively: text by path.
+    """Return a file and all project-local modules that it imports, directly or not, by path.
 
     Imports inside functions are included.
     """
@@ -100,7 +100,7 @@ def _imported_names(path: str, tree: ast.Module) -> Iterator[str]:
 
 
 def _local_files(root: Path, name: str) -> Iterator[str]:
-    """Yield the project's files that importing a dotted name executes."""
+    """Yield the project's files that are executed when a dotted name is imported."""
     parts = name.split(".")
     if parts[0] == __name__.partition(".")[0]:
         return  # the project may be this package's checkout: never copy its decorators
@@ -121,7 +121,7 @@ def _module_path(name: str, files: Mapping[str, str]) -> str | None:
 
 
 def _is_package(name: str, files: Mapping[str, str]) -> bool:
-    """Check whether a dotted name is a folder of the project with Python files."""
+    """Return whether a dotted name is a folder of the project with Python files."""
     prefix = name.replace(".", "/") + "/"
     return any(path.startswith(prefix) for path in files)
 
@@ -225,7 +225,7 @@ def _dotted(path: str) -> str:
 
 
 def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:
-    """Build a Python model's function from its stored texts, without a working copy.
+    """Return a Python model's function from its stored texts, without a working copy.
 
     Thread-safe: every call creates separate modules.
 

@@ -1,8 +1,8 @@
-"""Queries that a Python model runs, where its code shows that it reads nothing else.
+"""Queries of a Python model whose code shows that it reads nothing else.
 
-The code is parsed and never run. The function's first parameter, the context, is the only way to
-the rows of other models: if each of its uses is a query written as a literal, or reads no rows, the
-model depends on the results of these queries alone.
+The code is parsed, not run. A function reads rows of other models only through its first parameter,
+the context. If each use of the context is a query written as a literal, or reads no rows, the model
+depends only on the results of these queries.
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ _LOOKS_AROUND = frozenset({"eval", "exec", "locals", "vars", "globals", "inspect
 def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
     """Return the queries of a Python model's function, in the order of the code.
 
-    Args:
-        text: The text of the module.
-        function: The name of a function at the module's top level.
-
-    Returns:
-        The queries' texts; None if the function may also read other rows.
+    None if the function may also read other rows. `text` is the module's text, `function` the name
+    of a top-level function.
 
     >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")
@@ -57,11 +53,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 
 
 class _Uses(ast.NodeVisitor):
-    """The uses of the context that are understood.
-
-    Args:
-        context: The name of the parameter.
-    """
+    """Counts the uses of the context (the parameter's name) that are queries or read no rows."""
 
     def __init__(self, context: str) -> None:
         self.context = context
@@ -69,7 +61,7 @@ class _Uses(ast.NodeVisitor):
         self.understood = 0
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Read a call of one of the context's methods."""
+        """Read a call of a method of the context."""
         method = node.func
         if isinstance(method, ast.Attribute):
             owner, query = method.value, _literal(node)
@@ -96,7 +88,7 @@ class _Uses(ast.NodeVisitor):
 
 
 def _is_model_decorator(node: ast.expr) -> bool:
-    """Return whether a decorator registers the function as it is; other decorators may wrap it."""
+    """Return whether a decorator is `@model`, which does not wrap the function."""
     called = node.func if isinstance(node, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
     return name == "model"

@@ -1,6 +1,6 @@
-"""Python model files: functions with `@model(…)` become models; writers of CUSTOM tables.
+"""Python model files: `@model(…)` turns functions into models; others write CUSTOM tables.
 
-The tables that a model reads are found in its code: `context.table("…")` and the like.
+The tables that a model reads are found in its code, in calls such as `context.table("…")`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ def load_python_file(
 ) -> LoadedFile:
     """Execute a Python file and read the models that it decorates.
 
-    Args:
-        hash_of: Hashes a file by its path relative to the root.
+    `hash_of` hashes a file by its path relative to the root.
     """
     tree = parse_python(path, text)
     _, collector, files = run_file(root, path.as_posix(), text)
@@ -84,7 +83,7 @@ def load_python_file(
 
 
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
-    """Return the entrypoints of a file's models; equal names are distinguished by their order."""
+    """Return the entrypoints of a file's models; equal names get numbers."""
     names = [one.function.__name__ for one in models]
     made = []
     for place, name in enumerate(names, 1):
@@ -209,7 +208,7 @@ def _properties(
 
 
 def _statements(key: str, own: Any, context: FileContext) -> Any:
-    """Prepend the settings' statements for every model to a model's own."""
+    """Put the settings' statements for all models before a model's own statements."""
     defaults = [source.text for source in default_statements(context.settings, key)]
     if not defaults:
         return own
@@ -222,7 +221,7 @@ def _audit_call(
 ) -> AuditCall:
     """Read `"not_null"`, or `("not_null", {"columns": ["a"]})`.
 
-    Texts are column names or SQL; only `is_in` and `patterns` are lists of values.
+    Texts are column names or SQL, except that `is_in` and `patterns` are lists of values.
     """
     if isinstance(item, str):
         return AuditCall(item, {}, location)
@@ -251,10 +250,10 @@ def _argument_text(value: Any, literal: bool) -> str:
 def _used_variables(
     function: Callable[..., Any], files: Mapping[str, str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the variables that a model's code names, by name in lower case.
+    """Return the variables that a model's code uses, by lower-case name.
 
     These are its function's parameters, and arguments of the method `var` in its files. If one of
-    these arguments is not a text, all variables are returned.
+    these arguments is not a literal text, all variables are returned.
     """
     known = {name.lower(): value for name, value in variables.items()}
     if not known:
@@ -294,9 +293,7 @@ def _tables_read(
 ) -> dict[ModelName, SourceLocation]:
     """Find the tables that a model's function and its helpers name.
 
-    Args:
-        declared: Whether the model also declares its dependencies, so that unknown names are
-            allowed.
+    If the model also declares its dependencies, names that cannot be found are allowed.
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _calls(code):
@@ -358,7 +355,7 @@ def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
 
 
 def _own_node(code: _Code) -> ast.FunctionDef | None:
-    """Find a model's function, even if the file redefines its name later."""
+    """Return a model's function, even if the file defines its name again later."""
     compiled = getattr(inspect.unwrap(code.function), "__code__", None)
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.FunctionDef) or compiled is None:
@@ -370,7 +367,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
 
 
 class _Variables:
-    """A stand-in for the context, to compute an argument while the project is read."""
+    """Replaces the context when an argument is computed while the project is read."""
 
     def __init__(self, python: PythonSource) -> None:
         self._python = python
@@ -383,7 +380,7 @@ class _Variables:
 
 
 def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Code) -> str | None:
-    """Return an argument's text: a literal, a constant, or computed from variables."""
+    """Return an argument's text: a literal, a constant, or a value computed from variables."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if node is None or _changes_names(node, function):
@@ -403,7 +400,7 @@ def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Cod
 
 
 def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
-    """Check whether an argument uses names that the function itself assigns."""
+    """Return whether an argument uses names that the function itself assigns."""
     used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     given = {
         one.id

@@ -1,7 +1,7 @@
-"""Python modules of a project as texts: statements, imports, names bound and mentioned.
+"""Python modules of a project as texts: statements, imports, bound and mentioned names.
 
 Nothing is imported or run. Names are resolved as `project.python.files` resolves them when it runs
-a model, and more generously where the two could differ.
+a model; in doubt, more modules are found.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Module:
 
     @cached_property
     def futures(self) -> frozenset[str]:
-        """The imports from `__future__`, which affect the compilation of the whole file."""
+        """The imports from `__future__`, which affect how the whole file is compiled."""
         return frozenset(
             statement.names[0].name
             for statement in self.statements
@@ -48,12 +48,12 @@ class Module:
         )
 
     def sole(self, name: str) -> ast.stmt | None:
-        """Return the only statement that binds a name."""
+        """Return the only statement that binds a name, or None."""
         found = self.bindings.get(name, ())
         return self.statements[found[0]] if len(found) == 1 else None
 
     def base(self, node: ast.ImportFrom) -> str:
-        """Return the absolute dotted name of the module that a `from` import reads."""
+        """Return the absolute dotted name of the module in a `from` import."""
         if not node.level:
             return node.module or ""
         package = self.package.split(".") if self.package else []
@@ -62,11 +62,7 @@ class Module:
 
 
 class Modules:
-    """Finds and parses modules of a project.
-
-    Args:
-        files: The modules' texts, by path relative to the project's root.
-    """
+    """Finds and parses modules of a project; `files` has their texts by relative path."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = files
@@ -94,7 +90,7 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the project's module with a name, from the root or the importer's folder."""
+        """Return the project's module with a name, searched from the root and the importer."""
         if not dotted:
             return None
         key = (dotted, where.path)
@@ -111,7 +107,7 @@ class Modules:
         return self._found[key]
 
     def packages(self, dotted: str, where: Module) -> Iterator[Module]:
-        """Yield every module that importing a dotted name executes: packages, and the module."""
+        """Yield the packages and the module that are executed when a dotted name is imported."""
         parts = dotted.split(".")
         for count in range(1, len(parts) + 1):
             found = self.find(".".join(parts[:count]), where)
@@ -130,7 +126,7 @@ class Modules:
 
 
 def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
-    """Yield the imports in a statement; imports in function bodies only if requested."""
+    """Yield the imports in a statement; with `functions` also imports in function bodies."""
     if isinstance(node, Import):
         yield node
     if isinstance(node, Function) and not functions:
@@ -140,7 +136,7 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, also in ifs and tries or by `global`."""
+    """Return the names that a top-level statement binds, also inside `if`, `try` or by `global`."""
     names: set[str] = set()
     is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):
@@ -174,7 +170,7 @@ def _split(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 _ANYWHERE = frozenset(
     {"eval", "exec", "compile", "globals", "setattr", "delattr", "__import__", "__builtins__"}
 )
-"""Built-in names through which code can reach or change objects without naming them."""
+"""Built-in names that let code reach or change any object without naming it."""
 
 _ANYWHERE_MODULES = frozenset(
     {"builtins", "code", "codeop", "ctypes", "gc", "imp", "importlib", "pkgutil", "runpy"}
@@ -186,7 +182,7 @@ _ANYWHERE_ATTRIBUTES = frozenset(
     | {"settrace"}
 )
 _HERE = frozenset({"locals", "vars", "dir"})
-"""Built-in names through which code reaches its own module."""
+"""Built-in names that let code reach objects of its own module."""
 
 _TEXT = frozenset({"__cached__", "__file__", "__loader__", "__package__", "__path__", "__spec__"})
 _TEXT_MODULES = frozenset({"dis", "inspect", "linecache", "tokenize", "traceback"})
@@ -194,7 +190,7 @@ _TEXT_ATTRIBUTES = _TEXT | frozenset(
     {"__code__", "__module__", "__traceback__", "_getframe", "co_filename", "co_firstlineno"}
     | {"f_code", "f_lineno", "getsource", "tb_frame", "tb_lineno"}
 )
-"""Names through which code can read its lines and file, which are not in its tree."""
+"""Names that let code read its lines and its file, which are not in its syntax tree."""
 
 _DOCUMENTS = frozenset({"__doc__", "docopt", "doctest", "getdoc", "help", "inspect", "pydoc"})
 _CALLERS_NAMES = frozenset({"eval", "query"})

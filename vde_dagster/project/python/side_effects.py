@@ -1,7 +1,7 @@
 """Side effects of top-level statements in Python modules, beyond binding names.
 
-A statement without side effects can be left out of a version if its names are not mentioned. Any
-statement that is not on the lists below counts as having side effects: it runs when its module is
+A version does not include a statement without side effects whose names are not mentioned. Every
+statement that is not on the lists below may have side effects: it runs when its module is
 imported, and may change anything.
 """
 
@@ -77,10 +77,9 @@ class Inertness:
     def _is_inert(
         self, module: Module, statement: ast.stmt, of_class: Collection[str] | None = None
     ) -> bool:
-        """Check whether a statement only binds names.
+        """Return whether a statement only binds names.
 
-        Args:
-            of_class: Names of the functions of the class that contains it, if there is one.
+        `of_class` are the names of the functions of the class that contains it, if any.
         """
         if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)
@@ -126,7 +125,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Check whether a class, also as the base of each of `children`, only binds names."""
+        """Return whether a class, also as the base of each of `children`, only binds names."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]
@@ -167,11 +166,9 @@ class Inertness:
         )
 
     def _is_value(self, module: Module, node: ast.expr, *, literal: bool = False) -> bool:
-        """Check whether evaluating an expression changes nothing and runs no code of the project.
+        """Return whether evaluating an expression changes nothing and runs no code of the project.
 
-        Args:
-            literal: Whether the expression must also consist of constants and of known calls on
-                them.
+        With `literal`, the expression must also consist of constants and known calls on constants.
         """
         if isinstance(node, ast.Constant) or self._is_number(module, node):
             return True
@@ -218,10 +215,9 @@ class Inertness:
         return False
 
     def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
-        """Check whether evaluating an annotation has no side effects.
+        """Return whether evaluating an annotation has no side effects.
 
-        Args:
-            outside: Whether classes of the project, which may define operators, are excluded.
+        With `outside`, classes of the project are excluded, because they may define operators.
         """
         if node is None or "annotations" in module.futures or isinstance(node, ast.Constant):
             return True
@@ -238,7 +234,7 @@ class Inertness:
         return False
 
     def _meaning(self, module: Module, node: ast.expr) -> str | None:
-        """Return the dotted name of an expression for something outside of the project."""
+        """Return an expression's dotted name if it refers to something outside of the project."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -265,13 +261,13 @@ def _is_special(name: str) -> bool:
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
-    """Return a call's arguments; an unpacked mapping counts as a starred argument."""
+    """Return a call's arguments; an unpacked mapping is returned as a starred argument."""
     named = [k.value if k.arg else ast.Starred(value=k.value) for k in call.keywords]
     return [*call.args, *named]
 
 
 ENGINE = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "sqlmesh", "vde_dagster"})
-"""Packages that the engine has imported before any model's code."""
+"""Packages that the engine imports before any model's code."""
 
 DECORATORS = frozenset(
     {"abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod"}
@@ -310,7 +306,7 @@ PURE_MODULES = ("pyspark.sql.types.",)
 
 
 def is_harmless(statement: Import) -> bool:
-    """Check whether an import from outside the project changes nothing for other code."""
+    """Return whether an import from outside the project changes nothing for other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:
             return False

@@ -1,11 +1,11 @@
-"""Version of a Python model: its source and all of the project's code that it can reach.
+"""Version of a Python model: its source and all code of the project that it can reach.
 
-Modules are parsed with `ast` and never imported or run. The version includes the model's function,
-every definition that it mentions, also through imports, and all definitions that these mention; and
-from each imported module, every top-level statement with side effects (`side_effects`), because it
-runs with the import. Comments and formatting are not included; docstrings are if they may be read.
-If the text does not determine what code reaches (star imports, `globals()`, `importlib`), whole
-modules are included: if unsure, a version changes.
+Modules are parsed with `ast`, not imported or run. The version includes the model's function, every
+definition that it mentions, also through imports, and all definitions that these mention. It also
+includes every top-level statement with side effects (`side_effects`) of imported modules, because
+it runs with the import. Comments and formatting are not included; docstrings are if they may be
+read. If the text does not determine what code reaches (star imports, `globals()`, `importlib`),
+whole modules are included: if unsure, a version changes.
 """
 
 from __future__ import annotations
@@ -65,10 +65,7 @@ def python_version(
 
 
 def _hash(reach: _Reach, module: Module) -> bytes:
-    """Hash the included statements of a module.
-
-    The order of definitions is ignored only if nothing runs between them that could depend on it.
-    """
+    """Hash the included statements of a module, in their order if it may matter."""
     if reach.by_text:
         return digest_values("text", module.name)
     documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
@@ -113,9 +110,9 @@ class _Reach:
         self.executed: dict[Module, None] = {}
         """Imported modules."""
         self.kept: dict[Module, set[int]] = defaultdict(set)
-        """Included statements, by their index."""
+        """Indexes of included statements."""
         self.run: dict[Module, set[int]] = defaultdict(set)
-        """Statements included because they run with the import."""
+        """Indexes of statements that are included because they run with the import."""
         self.named: dict[Module, set[int]] = defaultdict(set)
         """Imports whose names are used."""
         self.whole: set[Module] = set()
@@ -142,9 +139,9 @@ class _Reach:
                     self._take_whole(found)
 
     def is_in_order(self, module: Module) -> bool:
-        """Check whether the order of a module's statements can matter.
+        """Return whether the order of a module's statements can matter.
 
-        The order does not matter if statements only bind names, each once, and no built-in names.
+        It does not if statements only bind names, each once, and no built-in names.
         """
         kept = self.kept[module]
         runs = range(len(module.statements))
@@ -156,7 +153,7 @@ class _Reach:
         )
 
     def _execute(self, module: Module) -> None:
-        """Include in the version the statements that run when a module is imported."""
+        """Include the statements that run when a module is imported."""
         if module in self.executed:
             return
         self.executed[module] = None
@@ -188,7 +185,7 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a module's name, or attributes `rest` of a module object."""
+        """Include the definition of a module's name, or attributes (`rest`) of a module object."""
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._use(module, index, rest)
@@ -196,7 +193,7 @@ class _Reach:
             self._module_object(module, f"{module.name}.{name}", rest)
 
     def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
-        """Include the definitions that an import at a module's top level binds."""
+        """Include the definitions that a top-level import binds."""
         statement = module.statements[index]
         if (module, index, rest) in self._used:
             return
@@ -279,7 +276,7 @@ class _Reach:
                 self._follow(module, node, rest)
 
     def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
-        """Check whether a statement sets an attribute of an external import."""
+        """Return whether a statement sets an attribute of an external import."""
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue

@@ -1,8 +1,8 @@
-"""Recording of the files and variables that project code reads while loading; and time limits.
+"""Time limits, and recording of the files and variables that project code reads while loading.
 
 A file's cache record is valid only while the files and variables read by its macros are unchanged.
-An audit hook of the interpreter and the class of `os.environ` record reads inside `watching`. Reads
-by imported packages are distinguished from the project's reads by the stack frames of the call.
+Inside `watching`, an audit hook of the interpreter and the class of `os.environ` record reads. The
+stack frames of a call show whether the project's code or an imported package reads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Seen:
         self.unrepeatable |= other.unrepeatable
 
     def relative_paths(self, root: Path) -> set[str]:
-        """Return the paths; paths below a folder are relative to it."""
+        """Return the paths; paths below the root are relative to it."""
         return {
             os.path.relpath(path, root) if path.startswith(f"{root}{os.sep}") else path
             for path in self.paths
@@ -63,7 +63,7 @@ _installed = False
 
 @contextmanager
 def watching(seen: Seen | None = None) -> Iterator[Seen]:
-    """Record the project code's reads in this thread while the block runs."""
+    """Record the reads of project code in this thread while the block runs."""
     _install()
     seen = Seen() if seen is None else seen
     token = _current.set(seen)
@@ -107,7 +107,7 @@ def _only_writes(mode: Any, flags: Any) -> bool:
 
 
 def _is_project_s(frame: FrameType | None) -> bool:
-    """Check whether project code, rather than the import of a package, caused an event."""
+    """Return whether project code, instead of the import of a package, caused an event."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PROJECT_CODE):
@@ -168,8 +168,8 @@ class TooSlow(BaseException):
         """Interrupt the block after some seconds of wall-clock time.
 
         In the main thread a system timer interrupts, even during waits, unless other code uses that
-        timer. In other threads a watching thread raises the exception, which interrupts Python
-        code but not waits.
+        timer. In other threads a second thread raises the exception, which interrupts Python code
+        but not waits.
 
         Raises:
             TooSlow: The block took longer.
@@ -184,7 +184,7 @@ class TooSlow(BaseException):
 
 
 class _Timer:
-    """Raises `TooSlow` in the main thread by a timer, but never after its block."""
+    """Raises `TooSlow` in the main thread with a timer, but never after its block."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -215,7 +215,7 @@ _OF_TIMERS = {method.__code__ for method in (_Timer.__enter__, _Timer.__exit__, 
 
 
 def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
-    """Return whether a function with one of these codes is on the stack."""
+    """Return whether a function with one of these code objects is on the stack."""
     while frame is not None:
         if frame.f_code in codes:
             return True
@@ -224,9 +224,7 @@ def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
 
 
 class _Watched:
-    """Raises `TooSlow` in a thread, from another thread, after some seconds and then every
-    second.
-    """
+    """Raises `TooSlow` in a thread, from a second thread, after the limit and every second."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -257,7 +255,7 @@ class _Watched:
             left = 1.0 if self._raise() else 0.001
 
     def _raise(self) -> bool:
-        """Raise TooSlow in the watched thread, unless that is entering or leaving the block."""
+        """Raise TooSlow in the watched thread, unless it is entering or leaving the block."""
         if _runs(_OF_WATCHED, sys._current_frames().get(self._thread)):
             return False
         import ctypes  # Only a file that exceeds its time needs it.

@@ -1,4 +1,1 @@
-"""Reading of one file: from its text to its definitions.
-
-Errors are `ProjectError`s that point at the place; paths are relative to the project's root.
-"""
+"""Reading of one file: from its text to its definitions, or to errors with their place."""

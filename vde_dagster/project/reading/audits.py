@@ -40,7 +40,7 @@ class AuditDefinition:
     """Custom audit.
 
     Args:
-        name: The audit's name in lower case.
+        name: In lower case.
         source: The file's text.
         before: Macro definitions (`@DEF`) before its query.
         blocking: Whether failing rows block the publication, unless a call overrides it.
@@ -71,7 +71,7 @@ class AuditCall:
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """Context of audit calls: custom audits by name, macros, variables and names of tables."""
+    """The custom audits, macros, variables and table names that audit calls can use."""
 
     definitions: Mapping[str, AuditDefinition]
     scope: MacroScope
@@ -132,7 +132,7 @@ def read_call(value: Value) -> AuditCall:
 def read_audits(
     calls: Iterable[AuditCall], context: AuditContext
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Resolve a model's audit calls; also return the tables that their queries read."""
+    """Return the audits that a model calls, and the tables that their queries read."""
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
@@ -148,11 +148,7 @@ def read_audits(
 def _resolved(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Resolve a call to a query.
-
-    Returns:
-        The audit (None if it is disabled) and the tables that it reads in addition to the model.
-    """
+    """Return the audit of a call (None if disabled), and the tables it reads besides the model."""
     name = call.name.lower()
     arguments = dict(call.arguments)
     blocking = _blocking_argument(call, arguments)
@@ -200,7 +196,7 @@ def _blocking_argument(call: AuditCall, arguments: dict[str, str]) -> bool | Non
 
 
 def _without_definition(name: str, call: AuditCall) -> BuiltinAudit | None:
-    """Return a built-in audit, or an audit of a plug-in."""
+    """Return a built-in audit or an audit of a plug-in, or None."""
     try:
         return BUILTIN_AUDITS.get(name) or PLUGINS.find(name)
     except UsageError as error:
@@ -309,7 +305,7 @@ def _render_custom(
 def expanded_query(
     definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Expand a custom audit's query with SQL text by argument; also return the tables in it."""
+    """Expand a custom audit's query with its arguments; also return the tables in the query."""
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
         context.scope, variables=variables, dialect=definition.dialect, functions={}
@@ -336,7 +332,7 @@ def _error(
 
 @contextmanager
 def _at_call(call: AuditCall) -> Iterator[None]:
-    """Raise errors of an audit's text at the place of its call."""
+    """Move errors in an audit's text to the place of the audit's call."""
     try:
         yield
     except ProjectError as error:

@@ -18,7 +18,7 @@ class BuiltinAudit:
 
     Args:
         required: Required arguments.
-        build: Builds the query from the arguments' SQL texts.
+        build: Returns the query for the arguments' SQL texts.
         optional: Arguments with their defaults (`condition` is always allowed).
         also: Aliases of arguments, from SQLMesh's documentation.
     """
@@ -30,19 +30,18 @@ class BuiltinAudit:
 
 
 Items = dict[str, tuple[str, ...]]
-"""SQL texts by argument; a single value is a list of length one."""
+"""SQL texts by argument; a single value is a tuple of length one."""
 Build = Callable[[Items], str]
 
 
 def _failing_rows(items: Items, failing: str) -> str:
-    """Return the query for failing rows, among the rows that meet `condition`."""
+    """Write the query for failing rows, among the rows that meet `condition`."""
     condition = items.get("condition")
     narrowed = f"({condition[0]}) AND ({failing})" if condition else failing
     return f"SELECT * FROM @this_model WHERE {narrowed}"
 
 
 def _where(items: Items) -> str:
-    """Return ` WHERE condition`, or an empty text if the call has no condition."""
     condition = items.get("condition")
     return f" WHERE {condition[0]}" if condition else ""
 
@@ -54,21 +53,20 @@ def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
 
 
 def _query(template: str, **more: Build) -> Build:
-    """Build a query from a text with `{argument}`, and `{where}` for the call's condition.
+    """Return a builder of queries from a template, or from its name in `builtin_audits.sql`.
 
-    Args:
-        template: The text, or the name of a query in `builtin_audits.sql`.
+    A template contains `{argument}`, and `{where}` for the call's condition.
     """
     return lambda items: _filled(_TEMPLATES.get(template, template), items, more)
 
 
 def _rows(test: str, **more: Build) -> Build:
-    """Build the query for rows that meet a test."""
+    """Return a builder of queries for rows that meet a test."""
     return lambda items: _failing_rows(items, _filled(test, items, more))
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Build the query for rows that meet a test `{c}` for a column, criterion or pattern."""
+    """Return a builder of queries for rows that meet a test `{c}` of values of an argument."""
 
     def build(items: Items) -> str:
         tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
@@ -78,7 +76,7 @@ def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
 
 
 def _outside(value: str) -> Build:
-    """Build the test that a value is outside `min_v` and `max_v`; NULL means no limit."""
+    """Return a builder of the test that a value is outside `min_v` and `max_v` (NULL: no limit)."""
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"
@@ -95,7 +93,7 @@ def _outside(value: str) -> Build:
 
 
 def _figure(function: str) -> Build:
-    """Build the query that compares an aggregate of a column with `min_v` and `max_v`."""
+    """Return a builder of queries that compare a column's aggregate with `min_v` and `max_v`."""
     return _query(
         f"SELECT * FROM (SELECT {function}({{column}}) AS figure FROM @this_model{{where}}) "
         "AS figures WHERE {outside}",
@@ -104,7 +102,7 @@ def _figure(function: str) -> Build:
 
 
 def _partition(items: Items) -> str:
-    """Return `PARTITION BY a, b `; the argument may be quoted or omit these words."""
+    """Write `PARTITION BY a, b `; the argument may be quoted, or omit these words."""
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1].strip()

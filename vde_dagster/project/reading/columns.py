@@ -1,10 +1,9 @@
 """Names of output columns, and query forms that need them: `* REPLACE`, `UNION BY NAME`.
 
-Types are only known if declared: Spark alone infers an expression's type reliably.
-
-Spark does not support these query forms, so they are rewritten with column names, if the project's
-files determine them. Otherwise `* REPLACE` and `UNION BY NAME` are refused, and an alias in WHERE
-is left to Spark, which prefers a column of that name.
+Types are known only if they are declared: only Spark infers an expression's type reliably. Spark
+does not support these query forms, so they are rewritten with column names if the project's files
+determine them. Otherwise `* REPLACE` and `UNION BY NAME` are refused, and an alias in WHERE is
+left to Spark, which prefers a column of that name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ ColumnsOf = Callable[[ModelName], Columns]
 
 
 class UnknownColumnsError(Exception):
-    """The files do not determine a model's columns."""
+    """The project's files do not determine a model's columns."""
 
 
 def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
@@ -47,7 +46,7 @@ def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
 
 
 class QueryColumns:
-    """Names of columns in one query."""
+    """Determines the names of columns in one query."""
 
     def __init__(self, columns_of: ColumnsOf) -> None:
         self._columns_of = columns_of
@@ -75,7 +74,7 @@ class QueryColumns:
         return found
 
     def in_reach(self, select: exp.Select) -> dict[str, list[str] | None]:
-        """Return the columns of the CTEs that a SELECT inside a query can name."""
+        """Return the columns of the CTEs that are visible in a SELECT inside a query."""
         above: list[exp.Expr] = [select]
         while above[-1].parent is not None:
             above.append(above[-1].parent)
@@ -89,8 +88,7 @@ class QueryColumns:
     ) -> list[tuple[str, str]]:
         """Return (alias, column) of a SELECT's tables, in order.
 
-        Args:
-            only: Name of one of the tables, in lower case; "" for all.
+        `only` is the lower-case name of one of the tables; "" for all.
         """
         from_ = select.args.get("from_") or select.args.get("from")
         if from_ is None or select.args.get("laterals"):
@@ -106,7 +104,7 @@ class QueryColumns:
     def star_columns(
         self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[tuple[str, str]]:
-        """Return (alias, column) of a star's columns, without excluded columns."""
+        """Return (alias, column) of the columns that a star selects."""
         table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
@@ -153,12 +151,12 @@ _BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
 
 
 def may_have_column_forms(text: str) -> bool:
-    """Check whether a text may have a form that Spark does not support, or aliases in WHERE."""
+    """Return whether a text may have a form that Spark does not support, or aliases in WHERE."""
     return "WHERE" in text.upper() or needs_columns(text)
 
 
 def needs_columns(text: str) -> bool:
-    """Check whether a text may have a form that Spark does not support."""
+    """Return whether a text may have a form that Spark does not support."""
     upper = text.upper()
     return ("REPLACE" in upper and _STAR.search(text) is not None) or (
         "NAME" in upper and _BY_NAME.search(text) is not None
@@ -168,12 +166,9 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that rewrite forms with names of columns; none if no form is left.
+    """Return edits that rewrite one kind of form with names of columns; none if no form is left.
 
-    One kind of form is rewritten at a time: call the function again for the rest.
-
-    Args:
-        tree: The text's tree; identifiers have their offsets.
+    Call the function again for the other kinds. `tree` is the text's tree, with offsets of names.
 
     Raises:
         NoSparkForm: The text has a form that cannot be rewritten.
@@ -227,7 +222,7 @@ def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumn
 
 
 def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
-    """Return the text of `expression` before AS."""
+    """Return the text of the expression before AS."""
     alias = _index(tokens, one.args["alias"].meta["start"])
     first = alias
     depth = 0
@@ -282,7 +277,7 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 class _Branch(SelectPieces):
-    """Branch parsed only for its extent."""
+    """Branch of a set operation, parsed only to find its end."""
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -291,7 +286,7 @@ class _Branch(SelectPieces):
 
 
 def _first_offset(select: exp.Expr) -> int:
-    """Return the offset of a name in a SELECT's own list or tables."""
+    """Return the offset of any name in a SELECT's own list or tables."""
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
@@ -300,7 +295,7 @@ def _first_offset(select: exp.Expr) -> int:
 
 
 def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
-    """Replace aliases in WHERE by their expressions, if no table has such a column."""
+    """Replace aliases in WHERE by their expressions, if no table has a column of that name."""
     for select in tree.find_all(exp.Select):
         where = select.args.get("where")
         if where is None:
@@ -336,7 +331,7 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
 
 
 def _names_itself(alias: exp.Alias) -> bool:
-    """Check whether an alias is also a column in its expression, as in `f(a) AS a`."""
+    """Return whether an alias is also a column in its expression, as in `f(a) AS a`."""
     name = alias.alias.lower()
     return any(column.name.lower() == name for column in alias.this.find_all(exp.Column))
 

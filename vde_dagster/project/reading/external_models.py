@@ -1,4 +1,4 @@
-"""External models: tables of other programs, declared in `external_models.yaml`."""
+"""External models: tables that other programs write, declared in `external_models.yaml`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _IGNORED = ("gateway", "dialect", "grains")
 def load_external_models(path: Path, text: str, context: AuditContext) -> LoadedFile:
     """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more.
 
-    Args:
-        context: Context whose scope has the SQLGlot dialect of types and of audits' arguments.
+    The context's scope has the SQLGlot dialect of types and of audits' arguments.
     """
     document = load_yaml(path, text)
     if document.value is None:
@@ -106,7 +105,7 @@ def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str 
 def _audit_calls(
     entry: dict[str, Any], document: YamlDocument, keys: KeyPath
 ) -> Iterator[AuditCall]:
-    """Read `audits`: a list of names, or of a `name` with arguments, whose texts are SQL."""
+    """Read `audits`: a list of names, or of tables with a `name` and arguments as SQL texts."""
     message = "'audits' must be a list of audits with their arguments"
     hint = 'write - {name: not_null, columns: "[id]"}'
     given = entry.get("audits") or []

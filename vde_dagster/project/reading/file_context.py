@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """Context shared by all files of a project; dictionaries are by name in lower case.
+    """Context shared by all files of a project; dictionaries are by lower-case name.
 
     Args:
         macros: Python macros.
         audits: Custom audits.
-        parsed: Receives the trees of the models' queries.
+        parsed: Receives the syntax trees of the models' queries.
         signals: Python signals.
         materializations: Functions that write tables; several with the same name are an error for a
             model that uses the name.
@@ -48,7 +48,7 @@ class FileContext:
         values: Lists and tables among these variables, as Python values.
         known_columns: Columns of models that were read before.
         defaults: Default properties of models.
-        templates: Texts of files of Jinja macros, by path.
+        templates: Texts of files with Jinja macros, by path.
         model: The model that is being read.
         trusted: Functions that this model assumes to be equal on Spark.
     """
@@ -109,8 +109,8 @@ def model_name(
 ) -> tuple[str, Callable[[str, str | None], ProjectError]]:
     """Return a model's name, and a function that creates errors at its place.
 
-    Without a name, `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as
-    in SQLMesh.
+    Without a name, the last three parts of the path count: `models/deep/sales/orders.sql` is
+    `deep.sales.orders`, as in SQLMesh.
     """
     if properties.name:
         return properties.name, header.properties["name"].error
@@ -125,7 +125,7 @@ def model_name(
 def read_name(
     text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
-    """Read a model's name as written; `error` creates an error at its place."""
+    """Read a model's name; `error` creates an error at the name's place."""
     try:
         return names.read(text)
     except UsageError as problem:
@@ -139,7 +139,7 @@ def with_kind_files(
 
     Args:
         path: The model's file, relative to the root.
-        code: The project's functions that write tables, by name in lower case.
+        code: The project's functions that write tables, by lower-case name.
     """
     if isinstance(model.kind, Seed):
         from vde_dagster.project.reading.seeds import load_seed
@@ -150,16 +150,15 @@ def with_kind_files(
 
 @runtime_checkable
 class ReplacesModel(Protocol):
-    """Kind whose models are replaced by several other models when their file is read."""
+    """Kind whose models are replaced by several other models when a file is read."""
 
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
         """Return the models that replace a model of this kind.
 
-        Args:
-            output_columns: Returns the columns of a query, given as the tree of `read_query`; None
-                if the files do not determine them.
+        `output_columns` returns the columns of a query, given as the tree of `read_query`; None if
+        the files do not determine them.
         """
 
 
@@ -168,8 +167,7 @@ def loaded_models(
 ) -> list[LoadedModel]:
     """Return a model, or the models that its kind replaces it with.
 
-    Args:
-        reads: Place of the first mention, by table.
+    `reads` has the place of the first mention, by table.
     """
     from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError
 
@@ -227,7 +225,7 @@ def _with_its_code(model: Model, known: Mapping[str, tuple[PythonSource, ...]]) 
 
 
 def _place(model: Model, wanted: str) -> SourceLocation:
-    """Return the place at which a header names its materialization."""
+    """Return the place where a header names its materialization."""
     source = SourceText(model.location.path, model.source)
     lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
     named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)

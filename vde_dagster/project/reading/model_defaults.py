@@ -28,7 +28,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text of a setting, with places in the settings' file; `root` is the project's folder."""
+    """Text of a setting, whose places are in the settings' file; `root` is the project's folder."""
 
     root: Path
 
@@ -45,7 +45,7 @@ class _Setting(SourceText):
 
 
 def names_kinds(settings: Settings) -> bool:
-    """Check whether the defaults depend on the kind of model."""
+    """Return whether the defaults depend on the kind of a model."""
     given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
     return KIND_NAME in json.dumps(given, default=str).lower()
 
@@ -53,11 +53,7 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the default properties for a header, as if written in a header.
-
-    Args:
-        header: The model's header, for its kind.
-    """
+    """Return the default properties for a header (which has the kind), as if written in it."""
     given = [
         f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()
@@ -86,7 +82,7 @@ def setting_text(settings: Settings, statement: str) -> SourceText:
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
-    """Return the error of each default, by reading it for a model without properties."""
+    """Return the error of each invalid default, found by reading it for an empty model."""
     found = []
     known = (*PROPERTIES, *STATEMENTS, "formatting")
     for key, value in settings.model_defaults.items():

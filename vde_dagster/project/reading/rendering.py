@@ -51,7 +51,7 @@ class Rendered:
         origins: Places of the query's pieces.
         reads: Tables that the query reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
-        tree: Tree of `sql`, except comments and positions.
+        tree: Syntax tree of `sql`.
     """
 
     sql: str
@@ -64,7 +64,7 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and render it as one line of Spark SQL; errors call it `what`."""
+    """Parse expanded text and render it as one line of Spark SQL; errors call the text `what`."""
     text = _Text(expander, expanded, what).without_nothing().in_spark_forms()
     columns_of = _columns_by_name(expander, names, what)
     if text.in_spark:
@@ -137,13 +137,13 @@ def render_last_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 _MOST_FORMS = 50
-"""Maximum number of rewrites, because aliases may refer to each other in a cycle."""
+"""Maximum number of rewrites; aliases may refer to each other in a cycle."""
 _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Text being translated to Spark SQL; `what` names it in errors."""
+    """Text that is translated to Spark SQL; errors call it `what`."""
 
     expander: Expander
     expanded: Expanded
@@ -164,7 +164,7 @@ class _Text:
         return replace(self, expanded=self.expanded.edited(edits)) if edits else self
 
     def without_nothing(self) -> _Text:
-        """Blank out empty results of macros, with the adjacent operator or comma."""
+        """Remove empty results of macros, with the adjacent operator or comma."""
         written = self.expanded.text
         if NOTHING not in written:
             return self
@@ -175,7 +175,7 @@ class _Text:
         return replace(self, expanded=replace(self.expanded, text=text))
 
     def in_spark_forms(self) -> _Text:
-        """Rewrite forms that Spark cannot read, or refuse them."""
+        """Rewrite or refuse forms that Spark cannot read."""
         if not self.in_spark:
             return self
         try:
@@ -217,14 +217,14 @@ class _Text:
             raise self.error(place, message, hint) from problem
 
     def _hint(self, function: str | None = None) -> str:
-        """Return the hint for a text that cannot be translated."""
+        """Return the hint for a text that cannot be translated; `function` may be trusted."""
         if self.expander.scope.hint is not None:
             return self.expander.scope.hint(function)
         trust = f"; or trust the function: dialect_trust ({function})" if function else ""
         return f"write it in Spark's dialect: dialect spark{trust}"
 
     def _problem_place(self, problem: Unwritable) -> int:
-        """Return the place of the call or cast of a problem; by default the text's beginning."""
+        """Return the place of a problem's call or cast; by default the start of the text."""
         if problem.start is not None and problem.start < len(self.expanded.text):
             return problem.start
         tokens = SourceToken.split(self.expanded.text) if problem.types else []
@@ -305,7 +305,7 @@ class _Text:
 def _word_by_word(sql: str, text: _Text) -> Expanded:
     """Map the words of a translated query to their origins, which SQLGlot does not provide.
 
-    Equal words are mapped in order if they occur equally often; other words to the first
+    Equal words are mapped in order if they occur equally often. Other words are mapped to the first
     occurrence, or to the origin of the previous word.
     """
     expanded = text.expanded
@@ -346,7 +346,7 @@ class _Words:
     qualifiers: set[int] = field(default_factory=set)
 
     def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
-        """Complete or shorten a table's name to two parts, if it has another form."""
+        """Complete or shorten a table's name to two parts, unless it has two."""
         starts = [part.meta["start"] for part in written if "start" in part.meta]
         if len(starts) < len(written):
             return
@@ -358,7 +358,7 @@ class _Words:
 
 
 def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> ModelName:
-    """Complete a table's name to two parts in the tree, and return the table."""
+    """Complete or shorten a table's name to two parts in the tree; return the model's name."""
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
         message = f"'{table.catalog}..{table.name}' omits its schema"
         raise text.error(start, message, "write the schema between the dots")
@@ -377,7 +377,7 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
-    """Read comments after the outermost projections, which SQLMesh shows as descriptions."""
+    """Return comments on the outermost projections, which are descriptions in SQLMesh, too."""
     if not isinstance(tree, exp.Select):
         return {}
     found: dict[str, str] = {}

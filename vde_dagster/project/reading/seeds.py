@@ -67,9 +67,9 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
 
 
 def read_seed(root: Path, model: Model) -> pyarrow.Table:
-    """Read a seed's rows as text: a string column per column of the model, with NULLs.
+    """Return a seed's rows as text: a string column per column of the model, with NULLs.
 
-    Values of columns that are not text lose surrounding whitespace, so that casts can read them.
+    Values of columns that are not text lose surrounding whitespace, so that they can be cast.
 
     Raises:
         UsageError: The file, or the way to read it, has changed since the plan was created; or
@@ -93,7 +93,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
 
 
 def _seed_path(settings: Settings, written: str, model_path: Path, line: int | None) -> str:
-    """Find a seed's CSV file; return it relative to the root, with forward slashes.
+    """Return the path of a seed's CSV file, relative to the root, with forward slashes.
 
     `$root/x.csv` is relative to the project; other paths are relative to the model's file, the
     seeds folder or the project, whichever exists first.
@@ -124,7 +124,7 @@ def _seed_path(settings: Settings, written: str, model_path: Path, line: int | N
 
 
 def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -> None:
-    """Check that the columns named in `na_values` are in the file."""
+    """Check that the columns in `na_values` are in the file."""
     assert isinstance(model.kind, Seed)
     known = {name.lower() for name in table.column_names}
     for column, _ in model.kind.column_null_values:
@@ -207,7 +207,7 @@ def _column_hashes(table: pyarrow.Table, columns: Sequence[Column]) -> tuple[tup
 
 
 def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
-    """Hash lengths (-1 for NULL) and bytes of the values, in order."""
+    """Hash the lengths (-1 for NULL) and bytes of the values, in order."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -223,18 +223,18 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
 
 
 _BLANK_END = re.compile(r"(?<=[\r\n]) [ \r\n]*\Z")
-"""Blank lines at the end, which are not rows."""
+"""Matches blank lines at the end, which are not rows."""
 _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
-"""Placeholders for line ends while another character ends the rows."""
+"""Placeholders for line ends in values, if another character ends the rows."""
 _ROWS = 1 << 16
-"""Maximum number of rows that Python holds as texts at a time."""
+"""Maximum number of rows that are kept as Python texts at a time."""
 _LONGEST_FIELD = (1 << 31) - 1
 _LONGEST_NAME = 1_000
 _FIRST = "the first line must name the columns"
 
 
 def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
-    """Read every column as text, its missing values as NULL."""
+    """Read every column as text, with missing values as NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -255,7 +255,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, the header first, with the number of its first line; skip blank lines."""
+    """Yield each row, first the header, with the number of its first line; skip blank lines."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator
@@ -319,7 +319,7 @@ def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
 
 
 def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
-    """Check the names of the columns, which are the first row."""
+    """Return the names of the columns, from the first row; refuse empty and repeated names."""
     names = [cell.strip() for cell in cells]
     lowered = [name.lower() for name in names]
     problem = None if names else "the first line of the CSV file is blank"
@@ -337,7 +337,7 @@ def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
 
 
 _SHOWN = 80
-"""Maximum number of characters of an invalid value in a message."""
+"""Maximum number of an invalid value's characters that a message shows."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
 _BITS = {
@@ -362,9 +362,9 @@ _FORMS = {
     # A time alone is a time of today.
     **dict.fromkeys(_TIMES, rf"(?:{_DAY}|T?\d{{1,2}}:.*)"),
 }
-"""Patterns that match all values that a cast to a type reads, and perhaps more, after stripping."""
+"""Patterns that match at least all values that a cast to the type reads, without whitespace."""
 _DIGITS = 20
-"""More digits than any integer of Spark has."""
+"""More digits than any integer type of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -372,7 +372,7 @@ _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 def _check_values(
     model: Model, table: pyarrow.Table, columns: Sequence[Column], content: bytes, path: Path
 ) -> None:
-    """Check the values of the columns whose types are declared."""
+    """Check the values of columns with declared types."""
     assert isinstance(model.kind, Seed)
     declared = {column.name.lower() for column in model.columns if column.type}
     mistakes = []
@@ -398,7 +398,7 @@ def _check_values(
 
 
 def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
-    """Return the first row whose value does not fit the type, and the number of such rows."""
+    """Return the first row with a value that does not fit the type, and the number of such rows."""
     import pyarrow.compute as pc
 
     kind = re.split(r"[\s(<]", type_.strip().upper(), maxsplit=1)[0]
@@ -412,7 +412,7 @@ def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Return which of the values that match a type's pattern are in its range."""
+    """Return which values are in a type's range, of those that match its pattern."""
     import pyarrow as pa
 
     check = _range_check(kind, type_)

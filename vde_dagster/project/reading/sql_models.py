@@ -1,6 +1,6 @@
 """SQL model files: `MODEL (…); SELECT …` becomes a `Model`, or several with blueprints.
 
-Each blueprint sets variables of the header and of everything that follows it.
+Each blueprint sets variables of the header and of all following statements.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a file of `MODEL` blocks (and the `AUDIT` blocks among them)."""
+    """Read a file of `MODEL` blocks, with the `AUDIT` blocks between them."""
     source, blocks = read_blocks(path, text, context.settings.dialect)
     if not blocks:
         raise ProjectError(
@@ -146,7 +146,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
 
 
 def default_statements_in(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
-    """Read the statements that the settings define for every model."""
+    """Return the statements that the settings define for every model."""
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):
@@ -161,7 +161,7 @@ def default_statements_in(key: str, expander: Expander, context: FileContext) ->
 def _on_virtual_update(
     source: SourceText, block: Block, properties: ModelProperties, scope: MacroScope
 ) -> tuple[str, ...]:
-    """Read the statements that run after an environment publishes the model."""
+    """Return the statements that run after an environment publishes the model."""
     if block.on_virtual_update and not properties.kind.is_shown:
         raise source.error(
             f"a model of kind {properties.kind.name} has no view to run statements on",
@@ -221,7 +221,7 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
 
 
 def _check_named_columns(properties: ModelProperties, kind: Value | None) -> None:
-    """Check that a kind's columns are declared, if any columns are declared."""
+    """Check that the kind's columns are declared, if any columns are declared."""
     declared = [column.name for column in properties.fields["columns"]]
     lowered = {name.lower() for name in declared}
     for name in properties.kind.named_columns:
@@ -235,7 +235,7 @@ def _check_named_columns(properties: ModelProperties, kind: Value | None) -> Non
 def _blueprint_blocks(
     source: SourceText, block: Block, scope: MacroScope
 ) -> list[tuple[Block, dict[str, str]]]:
-    """Return the blocks that a block expands to, one per blueprint, with their variables."""
+    """Return one block per blueprint, with the blueprint's variables."""
     value = block.header.properties.get("blueprints")
     found = [{}] if value is None else read_blueprints(_without_macros(source, value, scope))
     return [
@@ -244,7 +244,7 @@ def _blueprint_blocks(
 
 
 def read_blueprints(value: Value) -> list[dict[str, str]]:
-    """Read `((customer := a, region := 'x'), (…))` as SQL text by name in lower case."""
+    """Read `((customer := a, region := 'x'), (…))` as SQL text by lower-case name."""
     items = value.items()
     if items and any(not item.tokens or item.tokens[0].text != "(" for item in items):
         items = [value]
@@ -272,7 +272,7 @@ def _without_macros(source: SourceText, value: Value, scope: MacroScope) -> Valu
 
 
 _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
-"""Macro that separates a seed's statements before and after its rows are written."""
+"""Macro that separates a seed's statements before its rows are written from those after it."""
 
 
 def _statements_around(

@@ -1,6 +1,6 @@
 """Standalone audits: `AUDIT (name x, standalone true, …); SELECT …` becomes a separate model.
 
-They are nodes of the graph, downstream of everything that they read, and never block a publication.
+They are nodes of the graph that depend on the models they read, and never block a publication.
 SQLMesh's node properties apply to them.
 """
 
@@ -19,7 +19,7 @@ from vde_dagster.project.reading.statements import Block, read_blocks
 
 
 def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read the standalone audits in a file of `AUDIT` blocks; other audits are read by models."""
+    """Read the standalone audits in a file of `AUDIT` blocks; `read_audit` reads other audits."""
     dialect = context.settings.dialect
     source, blocks = read_blocks(path, text, dialect)
     read = [(block, read_audit(block, source, dialect)) for block in blocks]

@@ -48,7 +48,7 @@ class Statement:
     first: str
 
     def expand(self, expander: Expander) -> list[Expanded]:
-        """Return the statement with macros expanded; a template may return any number of texts."""
+        """Return the statement with macros expanded; a template may become several texts."""
         if self.first in (JINJA_QUERY, JINJA_STATEMENT):
             from vde_dagster.project.macros.jinja import render_block
 
@@ -60,8 +60,7 @@ class Statement:
 class Block:
     """Header and the statements that follow it.
 
-    Args:
-        on_virtual_update: Statements that run after an environment publishes the model.
+    `on_virtual_update` are the statements that run after an environment publishes the model.
     """
 
     header: Header
@@ -72,8 +71,7 @@ class Block:
 def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
     """Split a file's text into its blocks; also return the text, with Spark's comment syntax.
 
-    Args:
-        dialect: SQLGlot dialect of blocks without one.
+    `dialect` is the SQLGlot dialect of blocks without one.
     """
     source = with_dash_comments(SourceText(path, text), dialect)
     source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
@@ -92,7 +90,7 @@ def split_blocks(
     """Split a text into its `MODEL` and `AUDIT` blocks.
 
     Args:
-        default_dialect: SQLGlot dialect of blocks without one; defines how strings end.
+        default_dialect: SQLGlot dialect of blocks without one; it determines where strings end.
         header: Header for statements before the first header, if they are allowed.
     """
     # First: Jinja would be misread, and deep nesting would crash the parser.
@@ -157,7 +155,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements, separating those on virtual update."""
+    """Create a block of a header and its statements; separate statements on virtual update."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -187,7 +185,7 @@ def _block(source: SourceText, header: Header, statements: list[Statement]) -> B
 
 
 def is_audit_file(text: str) -> bool:
-    """Check whether the first header of a file is `AUDIT`, without parsing, to sort files."""
+    """Return whether the first header of a file is `AUDIT`, without parsing the file."""
     for token in scan(SourceText(Path("file"), text)):
         if token.kind != "comment":
             return token.is_word("AUDIT")
@@ -195,7 +193,7 @@ def is_audit_file(text: str) -> bool:
 
 
 def is_header(tokens: list[Token]) -> bool:
-    """Check whether a statement's tokens, without comments, are a header."""
+    """Return whether a statement's tokens, without comments, are a header."""
     return tokens[0].is_word("MODEL", "AUDIT") and (len(tokens) == 1 or tokens[1].text == "(")
 
 
@@ -204,7 +202,7 @@ def _next_statement(
 ) -> tuple[list[Token], int, int]:
     """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    If the statement is not a header, only its first token is guaranteed to be returned.
+    Only for headers are all tokens returned; for other statements at least the first.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

@@ -1,8 +1,8 @@
 """Temporary views in a model's statements, as parts of its query.
 
 `CREATE TEMPORARY VIEW x AS …` before a query that reads `x` becomes a common table expression of
-the query: the inputs of `x` are parents of the model, its columns have versions, and the name does
-not exist outside of the model or in the session.
+the query. Therefore the inputs of `x` are parents of the model, the columns of `x` have versions,
+and the name exists only inside of the model.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def with_temporary_views(
 ) -> Statements:
     """Move the temporary views that a query reads into it, and render all other statements.
 
-    A view that another statement also names is additionally created in the session.
+    If another statement also names a view, the view is created in the session, too.
     """
     views = _views(expander, before)
     read = _read(expander, views, query)
@@ -83,7 +83,7 @@ def with_temporary_views(
 def session_statements(
     expander: Expander, names: TableNames, statements: Iterable[Expanded]
 ) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
-    """Render statements before Python code: temporary views are created in the session.
+    """Render statements before Python code, which create their temporary views in the session.
 
     Returns:
         The statements, the reads of the temporary views, and the names of the views.
@@ -182,7 +182,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
 def _check_names(
     expander: Expander, read: Sequence[_Made], tokens: Sequence[Token], query: Expanded
 ) -> None:
-    """Refuse a query whose WITH clause defines the name of a view."""
+    """Refuse a query whose WITH clause defines a name that is also a view."""
     keys = {made.key for made in read}
     depth = 0
     for token, behind in pairwise(tokens):

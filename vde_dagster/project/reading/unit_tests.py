@@ -1,4 +1,4 @@
-"""Reader of YAML unit tests, in SQLMesh's format (docs/concepts/tests.md there)."""
+"""Reader of YAML unit tests in SQLMesh's format (docs/concepts/tests.md there)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load_unit_tests(
     """Read a file of tests.
 
     `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway` and `schema`,
-    which select where SQLMesh runs it, are ignored.
+    which determine where SQLMesh runs it, are ignored.
 
     Args:
         scope: Macros and variables for names.
@@ -67,7 +67,7 @@ def load_unit_tests(
 
 
 def _is_rows(value: Any) -> bool:
-    """Check whether a file next to the tests has rows that tests read by its `path`."""
+    """Return whether a file contains only rows, which tests read by their `path`."""
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
@@ -159,7 +159,7 @@ class _Reader:
         )
 
     def _query(self, keys: KeyPath, text: Any) -> Any:
-        """Return a query of rows, which has the project's dialect, in Spark SQL."""
+        """Return a query of rows, translated from the project's dialect to Spark SQL."""
         if self.scope.dialect in SPARKS or not isinstance(text, str):
             return text
         try:
@@ -170,7 +170,7 @@ class _Reader:
             raise self.document.error((*keys, "query"), message, hint) from error
 
     def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
-        """Return the rows of a table, which may be CSV or in a file."""
+        """Return a table's rows, which may be in CSV or in a file."""
         form, path, rows = body.get("format", "yaml"), body.get("path"), body.get("rows")
         if form not in ("yaml", "csv"):
             message = f"unknown format of rows '{form}'"
@@ -256,14 +256,13 @@ _CSV_SETTINGS = (
     *("sep", "delimiter", "quotechar", "escapechar", "doublequote", "skipinitialspace"),
     *("na_values", "keep_default_na", "skip_blank_lines"),
 )
-"""Settings that SQLMesh passes to pandas."""
+"""Settings for reading CSV that SQLMesh passes to pandas."""
 
 
 def _csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Read CSV with a header line: numbers, booleans and texts by column, like pandas.
+    """Read CSV with a header line as pandas does: numbers, booleans and texts by column.
 
-    Args:
-        settings: `csv_settings` of the test, named as in pandas.
+    `settings` are the test's `csv_settings`, with pandas' names.
 
     Raises:
         UsageError: A setting is unknown, or a line has too many values.

@@ -1,1 +1,1 @@
-"""Sources of models: each accepts some files of the project and reads their definitions."""
+"""Sources of models; each reads the definitions in some files of the project."""

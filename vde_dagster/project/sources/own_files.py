@@ -1,7 +1,7 @@
 """Built-in source: models in SQL, Python and notebooks, and YAML files.
 
-These files share the macros, the audits, and some of the settings. Seeds are CSV files that models
-name.
+These files share the macros, the audits, and some of the settings. CSV files are read as seeds of
+models.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _FOLLOWING = ("macro", "audit", "signal", "materialization")
-"""Kinds of definitions that may be missing because a shared file is broken."""
+"""Kinds of definitions that may be missing because a shared file has an error."""
 
 _STANDALONE = "standalone"
 
@@ -41,16 +41,12 @@ Reader = Callable[[Path, str], LoadedFile]
 
 
 def own_files(folder: Folder) -> OwnFiles:
-    """Accept the files in the folders that the settings name."""
+    """Return the source of the files in the folders that the settings name."""
     return OwnFiles(folder, find_files(folder.settings))
 
 
 class OwnFiles:
-    """Source of the built-in file formats.
-
-    Args:
-        folder: The project's folder.
-    """
+    """Source of the built-in file formats."""
 
     name = "files"
 
@@ -94,7 +90,7 @@ class OwnFiles:
     def _by_content(
         self, key: str, paths: Iterable[str], read: Callable[[str], Any]
     ) -> dict[str, Any]:
-        """Return the content read from files, cached by their hashes."""
+        """Return the content read from files, cached by the files' hashes."""
         known: dict[str, list[Any]] = self._memory.get(key) or {}
         found: dict[str, list[Any]] = {}
         for path in paths:
@@ -322,12 +318,12 @@ class OwnFiles:
         return audits
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return one warning per kind of ignored content, at the first file that has it."""
+        """Return one warning per kind of ignored content, at the first file with such content."""
         first = {word: file.path for file in reversed(files) for word in file.unread}
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Check whether an error is about an unknown macro, audit or signal."""
+        """Return whether an error is about an unknown macro, audit or signal."""
         return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:
@@ -341,7 +337,7 @@ class OwnFiles:
 
     @property
     def context(self) -> FileContext:
-        """Context shared by the source's files, available after `prepare`."""
+        """Context that the source's files share, available after `prepare`."""
         assert self._shared is not None, "prepare() must be called before read()"
         return self._shared
 

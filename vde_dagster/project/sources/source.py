@@ -1,4 +1,4 @@
-"""Protocol of a source of models, with the folder and memory that sources use."""
+"""Protocol of a source of models, and the project's folder with the data that sources use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Source of models: some files of a project, and their definitions.
 
-    The load uses only this protocol: it lists the files, reads the files that the cache does not
+    A load uses only this protocol: it lists the files, reads the files that the cache does not
     have, and joins their definitions. Paths are relative to the project's folder, with forward
     slashes.
     """
@@ -42,14 +42,14 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of what determines the meaning of each of the source's files, besides the file.
+        """Hash of everything that affects the meaning of the source's files, except the files.
 
-        A file's cache record is valid for one key: shared files, settings, `names`.
+        It includes shared files, settings and `names`; a file's cache record is valid for one key.
         """
 
     @property
     def names(self) -> TableNames:
-        """The resolution of table names in the source's files."""
+        """Resolves table names in the source's files."""
 
     def files(self) -> Sequence[str]:
         """Return the files with definitions; each is read and cached separately.
@@ -63,8 +63,7 @@ class Source(Protocol):
     def draws_in(self, path: str) -> Sequence[str]:
         """Return the other files that one of `files` reads, according to its text.
 
-        The files actually read are in `LoadedFile.uses`; this function is called before they are
-        known.
+        After reading the file, `LoadedFile.uses` has the files that were read.
         """
 
     def prepare(self) -> Sequence[ProjectError]:
@@ -78,7 +77,7 @@ class Source(Protocol):
         """
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Check whether an error in a file may be caused by the errors that `prepare` returned."""
+        """Return whether an error in a file may be caused by the errors that `prepare` returned."""
 
 
 @runtime_checkable
@@ -86,14 +85,14 @@ class Warns(Protocol):
     """Optional protocol of a source with warnings."""
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return warnings on the source's files that could be read."""
+        """Return warnings on the source's files that were read without errors."""
 
 
 @runtime_checkable
 class Surrounds(Protocol):
     """Optional protocol of a source with statements around every apply.
 
-    Its optional attribute `around_dialect` is the statements' dialect in the source's files.
+    Its optional attribute `around_dialect` is the dialect of the statements in the source's files.
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -101,7 +100,7 @@ class Surrounds(Protocol):
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")
-"""Plug-ins for other files than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
+"""Plug-ins for files other than SQL and Python: models by suffix, `syncs.yaml`, and metrics."""
 
 SourceFactory = Callable[["Folder"], Source | None]
 """Creates a source for a folder, or None if the folder has no files for it."""
@@ -109,11 +108,11 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A project's folder during one load, as its sources see it.
+    """A project's folder during one load, as its sources use it.
 
     Args:
-        parsed: Receives the trees of the queries that are read.
-        memories: Data that sources store between loads, by the sources' names.
+        parsed: Receives the syntax trees of the queries that are read.
+        memories: Data that sources keep between loads, by the sources' names.
         known_columns: Columns of the models read so far; files that need others are read later.
         units: Names of units, which are parts of files.
     """
@@ -131,15 +130,14 @@ class Folder:
         return self.settings.root
 
     def memory(self, source: str) -> dict[str, Any]:
-        """Return a source's data kept between processes, as plain JSON."""
+        """Return the data that a source keeps between loads, as plain JSON."""
         return self.memories.setdefault(source, {})
 
     def add_units(self, hashes: Mapping[str, str]) -> None:
         """Treat units as separate files: each is read again if its hash changes.
 
-        Args:
-            hashes: Hashes over everything that a unit is read from, by unit name; unit names must
-                differ from file names.
+        `hashes` has, by unit name, the hash of everything that a unit is read from. Unit names must
+        differ from file names.
         """
         self.hasher.hashes.update(hashes)
         self.units.update(hashes)
@@ -151,7 +149,7 @@ class Folder:
         return decoded(Path(path), self.hasher.content(path))
 
     def read_form(self, form: str, path: Path, text: str, context: Any) -> LoadedFile:
-        """Read a file by the plug-in for its form, such as `ipynb` or `metrics`.
+        """Read a file with the plug-in for its form, such as `ipynb` or `metrics`.
 
         Args:
             context: Settings and the resolution of names, as in `FileContext`.
@@ -180,7 +178,7 @@ class Folder:
         Args:
             code: Text of the file with edits, instead of a part; its macros are not expanded.
             dialect: SQLGlot dialect of the text.
-            variables: SQL text of `@name`, by name in lower case.
+            variables: SQL text of `@name`, by lower-case name.
             what: The text's name in errors.
             hint: Returns the hint for a text that cannot be translated to Spark SQL, given the
                 function that the setting `dialect_trust` would allow, if any.
@@ -209,7 +207,7 @@ class Folder:
         Tables of the project's own catalog get the catalog's name in Spark.
 
         Raises:
-            ProjectError: The text cannot be translated to Spark SQL; the error has the place.
+            ProjectError: The text cannot be translated to Spark SQL.
         """
         from vde_dagster.project.reading.rendering import render_last_statement
 
@@ -232,7 +230,7 @@ class Folder:
         return load_seed(self.settings, model, model.location.path)
 
     def column_type(self, text: str, dialect: str, location: SourceLocation) -> str:
-        """Return a column type of a dialect in Spark SQL.
+        """Translate a column type of a dialect to Spark SQL.
 
         Raises:
             ProjectError: The text is not a type, or Spark lacks the type; the error has the given
@@ -246,12 +244,7 @@ class Folder:
         return canonical_type(text, dialect, error)
 
     def files_in(self, folder: str, *endings: str) -> list[str]:
-        """Find the files of a folder of the project that are not ignored, sorted.
-
-        Args:
-            folder: The folder, relative to the root, as are the files.
-            endings: Endings of their names, such as `.yaml`.
-        """
+        """Find the files of a folder that are not ignored, see `project.files.files_in`."""
         return files_in(self.settings, folder, *endings)
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""SQLMesh's configuration as types: its keys, including keys without an effect.
+"""The keys of SQLMesh's configuration as types, including keys without an effect.
 
-Project files import these as `sqlmesh.core.config`. YAML files are checked with them, too, so that
-both forms have the same keys (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
+Project files import these types as `sqlmesh.core.config`. YAML files are checked with the same
+types (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vde_dagster.project.python.sqlmesh.values import choices
 
 Unused = Annotated[Any, "unused"]
-"""Type of keys without an effect, which cause a warning; docs/sqlmesh.md has the reasons."""
+"""Type of keys without an effect, which cause a warning; docs/sqlmesh.md lists the reasons."""
 
 
 class Shape(BaseModel):
@@ -33,13 +33,13 @@ class Shape(BaseModel):
 
 
 class Anything(Shape):
-    """Part whose keys are not checked, such as a connection."""
+    """Part with arbitrary keys, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
 
 class Connection(Anything):
-    """Connection; its type comes from the class's name: `GCPPostgresConnectionConfig`."""
+    """Connection; the class's name has its type: `GCPPostgresConnectionConfig`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -51,7 +51,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class NotificationTarget(Anything):
-    """Receiver of messages; its type comes from the class's name: `SlackApiNotificationTarget`."""
+    """Receiver of messages; the class's name has its type: `SlackApiNotificationTarget`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -60,7 +60,7 @@ class NotificationTarget(Anything):
 
 
 class EnvironmentSuffixTarget(str, enum.Enum):
-    """The part of a view's name that has the environment's name."""
+    """The part of a view's name that contains the environment's name."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -68,7 +68,7 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Mode of views: in all environments (`full`), or not in production (`dev_only`)."""
+    """Environments with views: all (`full`), or all except production (`dev_only`)."""
 
     FULL = "full"
     DEV_ONLY = "dev_only"
@@ -81,7 +81,7 @@ AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off"
 
 
 class CategorizerConfig(Shape):
-    """Categorization mode of each type of model."""
+    """Mode of categorizing changes, by the model's type."""
 
     external: Any = AutoCategorizationMode.FULL
     python: Any = AutoCategorizationMode.FULL
@@ -244,7 +244,7 @@ PARTS: dict[str, type[Shape]] = {
     "linter": LinterConfig,
     "format": FormatConfig,
 }
-"""Keys of the root whose values are parts with keys."""
+"""Top-level keys whose values have keys, too."""
 
 
 def unused(part: type[Shape]) -> set[str]:
@@ -266,7 +266,7 @@ MergeMethod = choices("MergeMethod", "merge", "squash", "rebase")
 
 
 def __getattr__(name: str) -> Any:
-    """Create a class of connections, schedulers, users or bots at its import."""
+    """Create a class of connections, schedulers, users or bots when it is imported."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
     if name.endswith("NotificationTarget"):

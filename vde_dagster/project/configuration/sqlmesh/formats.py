@@ -1,6 +1,6 @@
-"""SQLMesh configurations: the project's in YAML or Python, and a user's in `~/.sqlmesh`.
+"""SQLMesh configurations: a project's in YAML or Python, and a user's in `~/.sqlmesh`.
 
-As in SQLMesh, tables are merged key by key, and a user's lists extend lists of `config.py`.
+As in SQLMesh, tables are merged key by key, and a user's lists are added to lists of `config.py`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class WrittenConfig:
     """Configuration as written, before it is checked.
 
     Args:
-        lines: Known lines of values, by the keys that lead to them.
-        seen: Files and environment variables that were read with it.
+        lines: Known lines of values, by the path of keys.
+        seen: Files and environment variables that reading it used.
         above: The user's configuration, which takes precedence key by key.
     """
 
@@ -56,7 +56,7 @@ _HINT = "use env_var('NAME', 'default') or user()"
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read a folder's configuration file, the user's file, and variables that set keys."""
+    """Read a folder's configuration file, the user's file, and the variables that override keys."""
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
@@ -79,7 +79,7 @@ def read_config(root: Path) -> WrittenConfig | None:
 
 
 def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only file of a list; None for an empty list."""
+    """Return the only file of a list, or None for an empty list; refuse several files."""
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",
@@ -102,7 +102,6 @@ def _add_environment(values: dict[str, Any]) -> None:
 
 
 def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
-    """Read a configuration file in YAML."""
     seen = Seen()
     document = load_rendered_yaml(
         path, text, lambda name, default=None: default, seen.variables, _HINT
@@ -125,7 +124,6 @@ def _personal_files() -> list[Path]:
 
 
 def _read_personal_config() -> WrittenConfig | None:
-    """Read the user's configuration, if it exists."""
     found = [path for path in _personal_files() if path.is_file()]
     path = _only(found, "configuration files of your own")
     return _read_yaml_config(path, decoded(path, path.read_bytes())) if path is not None else None
@@ -133,7 +131,7 @@ def _read_personal_config() -> WrittenConfig | None:
 
 @contextmanager
 def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
-    """Add the variables of `env_vars` to the environment while a project's file is read."""
+    """Set the user's `env_vars` in the environment while a project's file is read."""
     given = personal.values.get(_ENVIRONMENT) if personal is not None else None
     variables = given if isinstance(given, Mapping) else {}
     before = {str(name): os.environ.get(str(name)) for name in variables}
@@ -151,7 +149,7 @@ def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
 def merged(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Merge two tables key by key; for the keys `longer`, lists are concatenated."""
+    """Merge two tables key by key; lists of the keys in `longer` are concatenated."""
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
@@ -169,10 +167,7 @@ _NAME = "config"
 
 
 def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
-    """Run `config.py` and read its object `config`.
-
-    As for macros, the files and variables that it reads are recorded.
-    """
+    """Run `config.py` and return its object `config`; record the files and variables it reads."""
     tree = parse_python(path, text)
     try:
         with TooSlow.after(_SECONDS), watching() as seen:
@@ -199,7 +194,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
 
 
 def _unknown_key(error: ProjectError) -> ProjectError | None:
-    """Return the error of a configuration's class in one line."""
+    """Return an error of a configuration's class as one line, with the key's place."""
     from pydantic import ValidationError
 
     refused = error.__cause__
@@ -222,7 +217,7 @@ def _unknown_key(error: ProjectError) -> ProjectError | None:
 
 
 def _lines(tree: ast.Module) -> dict[KeyPath, int]:
-    """Return the lines of the keys in `config = Config(key=…)`, including keys of their values."""
+    """Return the lines of the keys in `config = Config(key=…)`, including nested keys."""
     lines: dict[KeyPath, int] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(

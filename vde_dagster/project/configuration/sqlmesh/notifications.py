@@ -1,7 +1,7 @@
-"""Conversion of SQLMesh's `notification_targets`, of the project and users, to `[tool.vde.notify]`.
+"""Conversion of SQLMesh's `notification_targets`, also of users, to `[tool.vde.notify]`.
 
-Values from environment variables are written as `${NAME}` again: settings are cached between loads
-and must not contain secrets.
+Values from environment variables are replaced by `${NAME}`: settings are cached between loads and
+must not contain secrets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EVENTS = {
     "run_failure": ("run_failed", "audit_blocked"),
     "audit_failure": ("audit_blocked",),
 }
-"""Events by SQLMesh's names; the starts of work and migrations have no counterpart."""
+"""Events by SQLMesh's names; starts of work, and migrations, have no counterpart."""
 _SHORTEST = 3
 """Minimum length (characters) of a variable's value that is replaced in texts."""
 
@@ -111,7 +111,7 @@ _URLS: Mapping[str, Sequence[str]] = {
     "slack_webhook": ("url",),
     "smtp": ("host", "sender", "recipients"),
 }
-"""Supported types of targets, with their required keys."""
+"""Supported types of targets, each with its required keys."""
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -31,7 +31,7 @@ from vde_dagster.project.yaml_text import KeyPath
 
 
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
-    """Read a configuration file, and merge `[tool.vde]`, which takes precedence, over it."""
+    """Read a configuration file and merge `[tool.vde]`, which takes precedence, into it."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     meant = _Meaning(written)
@@ -55,7 +55,7 @@ def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted names of a table's keys, at all levels, with their values."""
+    """Yield the keys of a table and of its nested tables by dotted name, with their values."""
     for key, value in table.items():
         yield f"{prefix}{key}", value
         if isinstance(value, dict):
@@ -65,7 +65,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 _TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
 _OF_MODELS = ("dialect", "cron", "cron_tz", "owner", "start")
-"""Defaults of models that are separate settings."""
+"""Defaults of models that are settings of their own."""
 _SETTINGS = {
     "project": "name",
     "ignore_patterns": "ignore_patterns",
@@ -80,11 +80,11 @@ _SETTINGS = {
     "plan.no_diff": "no_diff",
     "model_naming.infer_names": "infer_names",
 }
-"""Settings that take a configuration key's value unchanged, by key."""
+"""Settings that take the value of a configuration key unchanged, by that key."""
 
 
 class _Meaning:
-    """Configuration converted to settings."""
+    """Converts a configuration to settings."""
 
     def __init__(self, written: WrittenConfig) -> None:
         self.written = written
@@ -164,7 +164,7 @@ class _Meaning:
         return gateways, at
 
     def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
-        """Apply the default gateway's variables and model defaults over the root's."""
+        """Merge the default gateway's variables and model defaults over the top-level ones."""
         if not gateways:
             return
         wanted = str(values.get("default_gateway") or "")
@@ -185,7 +185,7 @@ class _Meaning:
             self._set_catalog(connection, (*keys, "connection"))
 
     def _set_catalog(self, connection: Any, keys: KeyPath) -> None:
-        """Make the connection's default catalog the project's catalog."""
+        """Use the connection's default catalog as the project's catalog."""
         catalog = _default_catalog(connection)
         if catalog is not None:
             self._set(keys, "", "catalogs", catalog.lower())
@@ -330,11 +330,11 @@ _KEYS = {
     **dict.fromkeys(("mssql", "azuresql", "fabric"), "database"),
     "bigquery": "project",
 }
-"""Key of a connection with its catalog, by the type of the engine."""
+"""The key that names a connection's catalog, by type of engine."""
 
 
 def _default_catalog(connection: Any) -> str | None:
-    """Return the default catalog of a connection, if it has one.
+    """Return the default catalog of a connection, if any.
 
     >>> _default_catalog({"type": "duckdb", "database": "data/shop.duckdb"})
     'shop'

@@ -1,5 +1,4 @@
-"""Names that Python files of SQLMesh projects import from `sqlmesh`, installed or not.
+"""Modules that replace `sqlmesh` in Python files of SQLMesh projects, installed or not.
 
-A name without a counterpart here is missing from these modules: importing it is an ImportError at
-the import's line.
+Importing a name that is missing here is an ImportError at the line of the import.
 """

@@ -1,4 +1,4 @@
-"""Instants in the forms of SQLMesh's `sqlmesh.utils.date`, all in UTC."""
+"""Replacement of SQLMesh's `sqlmesh.utils.date`; all instants are in UTC."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ def to_datetime(
     check_categorical_relative_expression: bool = True,
     tz: tzinfo | None = None,
 ) -> datetime:
-    """Read a date, an instant, a text such as `3 days ago`, `20130131`, or milliseconds.
-
-    A text that names a day means the day's midnight.
+    """Read a day (as midnight), an instant, a text such as `3 days ago`, or milliseconds.
 
     Raises:
         ValueError: The value has an invalid form.
@@ -164,12 +162,12 @@ def is_date(obj: Any) -> bool:
 
 
 def is_categorical_relative_expression(expression: str) -> bool:
-    """Return whether a text such as `2 days ago` means whole days."""
+    """Return whether a relative text, such as `2 days ago`, refers to whole days."""
     return _is_relative_text(expression) and names_a_day(expression)
 
 
 def is_relative(value: Any) -> bool:
-    """Return whether a value is relative to today."""
+    """Return whether a value is a text that refers to whole days relative to today."""
     return isinstance(value, str) and is_categorical_relative_expression(value)
 
 
@@ -180,12 +178,12 @@ def make_exclusive(time: Any) -> datetime:
 
 
 def make_inclusive_end(end: Any, dialect: Any = "") -> datetime:
-    """Return the last instant before an end, one microsecond before it."""
+    """Return the last instant before an exclusive end, one microsecond earlier."""
     return make_exclusive(end) - timedelta(microseconds=1)
 
 
 def make_inclusive(start: Any, end: Any, dialect: Any = "") -> DatetimeRange:
-    """Return the first and the last instant of a range; an end that is a day is included."""
+    """Return the first and the last instant of a range; if the end is a day, it is included."""
     return to_datetime(start), make_inclusive_end(end)
 
 
@@ -198,7 +196,7 @@ def validate_date_range(start: Any, end: Any) -> None:
 
 
 def time_like_to_str(time_like: Any) -> str:
-    """Write a day as `2013-01-31`, an instant with its time; a text stays as it is."""
+    """Write a day as `2013-01-31`, and an instant with its time; return texts unchanged."""
     if isinstance(time_like, str):
         return time_like
     return to_ds(time_like) if is_date(time_like) else to_ts(time_like)

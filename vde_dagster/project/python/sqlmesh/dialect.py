@@ -1,4 +1,4 @@
-"""Functions of `sqlmesh.core.dialect` for macros: they read SQL and names of tables."""
+"""Functions of `sqlmesh.core.dialect` for macros, which parse SQL and names of tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sqlglot import exp
 from vde_dagster.sql.reading import parse_plain, parse_plain_statements
 
 MacroVar = exp.Parameter
-"""Variable in a tree: SQLGlot's class for `@name`."""
+"""SQLGlot's class for a variable `@name` in a tree."""
 
 
 def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
-    """Read one statement."""
+    """Parse one SQL statement."""
     return parse_plain(sql, dialect, into)
 
 
@@ -25,7 +25,7 @@ def parse(sql: str, default_dialect: Any = None, match_dialect: bool = True) -> 
 def normalize_model_name(
     table: Any, default_catalog: str | None = None, dialect: Any = None
 ) -> str:
-    """Return a model's name with each part quoted, and the catalog in front."""
+    """Return a model's full name, with the default catalog, each part quoted."""
     name = table if isinstance(table, exp.Table) else _table(table, dialect)
     if default_catalog and name.db and not name.catalog:
         name = name.copy()
@@ -34,7 +34,7 @@ def normalize_model_name(
 
 
 def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
-    """Read the name of a schema, optionally with a catalog."""
+    """Parse the name of a schema, optionally with a catalog."""
     if isinstance(sql_path, exp.Table) and sql_path.this is None:
         return sql_path
     found = _table(sql_path, dialect).copy()
@@ -45,7 +45,7 @@ def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
 
 
 def schema_(db: Any, catalog: Any = None, quoted: bool | None = None) -> exp.Table:
-    """Return the name of a schema, optionally with a catalog."""
+    """Return the name of a schema, optionally with a catalog, as a table without a name."""
     parts = {"db": db, "catalog": catalog}
     made = {key: exp.to_identifier(one, quoted=quoted) for key, one in parts.items() if one}
     return exp.Table(this=None, **made)

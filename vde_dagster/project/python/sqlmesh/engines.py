@@ -1,6 +1,6 @@
 """Placeholders for SQLMesh's engine adapters, which configurations import, subclass and patch.
 
-Their methods fail, because Spark is the only engine: `context.engine_adapter` runs SQL on it.
+Their methods raise errors, because Spark is the only engine: `context.engine_adapter` runs SQL.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ENDINGS = ("EngineAdapter", "Mixin")
 
 
 class _Patchable(type):
-    """Metaclass of the placeholders, whose methods code may read, wrap and replace."""
+    """Metaclass of the placeholders; code may read, wrap and replace their methods."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

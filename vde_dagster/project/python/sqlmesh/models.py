@@ -1,7 +1,4 @@
-"""SQLMesh's Python models: the decorator, kinds as objects, and writers of CUSTOM tables.
-
-A writer's class gets the rows and writes them with `self.adapter`, in one commit.
-"""
+"""SQLMesh's Python models: the decorator, kinds as objects, and writers of CUSTOM tables."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from vde_dagster.project.python.sqlmesh.values import choices
 def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F], F]:
     """Make a Python function a model, with SQLMesh's conventions.
 
-    `end` is the last instant of the interval, variables come as keywords, and the context has
+    `end` is the last instant of the interval, variables are passed as keywords, and the context has
     SQLMesh's methods.
 
     Args:
-        name: The model's name; optional if names come from paths.
+        name: The model's name; optional if paths give names.
         is_sql: Whether the function returns SQL.
     """
     line = sys._getframe(1).f_lineno
@@ -34,7 +31,7 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
 
 
 ModelKindName = choices("ModelKindName", *KINDS.by_name, "MANAGED", "DBT_CUSTOM")
-"""Names of kinds; a model of an unsupported kind is an error."""
+"""Names of kinds; a model of a kind that is not supported is an error."""
 _CHANGES = ("ERROR", "WARN", "ALLOW", "IGNORE")
 OnDestructiveChange = choices("OnDestructiveChange", *_CHANGES)
 OnAdditiveChange = choices("OnAdditiveChange", *_CHANGES)
@@ -83,7 +80,7 @@ SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
 
 
 class CustomMaterialization:
-    """Writer of tables; its name is `NAME`, or the name of the class."""
+    """Writer of tables, which writes rows with `self.adapter` in one commit; `NAME` is its name."""
 
     NAME = ""
 
@@ -119,7 +116,7 @@ class CustomMaterialization:
         """Fill a target.
 
         Args:
-            rows: The rows, as a DataFrame of Spark.
+            rows: The rows, as a Spark DataFrame.
             target: The table for the rows, see `CustomTarget`.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
@@ -128,11 +125,7 @@ class CustomMaterialization:
 
 
 class _Model:
-    """Model with an attribute that SQLMesh adds for materializations.
-
-    Args:
-        properties: The model's `materialization_properties`.
-    """
+    """Model with the attribute `custom_materialization_properties`, as in SQLMesh."""
 
     def __init__(self, model: Any, properties: Any) -> None:
         self._model = model
@@ -152,7 +145,7 @@ class TargetAdapter:
 
     @property
     def spark(self) -> Any:
-        """The session."""
+        """The Spark session."""
         return self._target.spark
 
     def replace_query(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
@@ -162,7 +155,7 @@ class TargetAdapter:
         self._writer(table_name, query_or_df).overwrite(lit(True))
 
     def insert_append(self, table_name: Any, query_or_df: Any, *_: Any, **__: Any) -> None:
-        """Add rows."""
+        """Add rows to the table."""
         self._writer(table_name, query_or_df).append()
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:

@@ -1,7 +1,7 @@
-"""Substitutes for SQLMesh's modules: their names, and the modules that define them.
+"""Substitutes for SQLMesh's modules: their names, and the modules that define these names.
 
-They are created when a project's file imports them. SQLMesh itself is never imported, because it
-changes SQLGlot's parser for the whole process.
+A substitute is created when a project's file imports it. SQLMesh itself is never imported, because
+it changes SQLGlot's parser for the whole process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from vde_dagster.base.texts import closest, lines_by_key
 
 Names = dict[str, str]
-"""The module that defines each name; `*` stands for all other names."""
+"""The module that defines each name; the key `*` is for all other names."""
 
 _MODULES: dict[str, Names] = {
     module: {
@@ -38,7 +38,7 @@ _ANYTHING_ELSE = "to use the project from Python: from vde_dagster import Worksp
 
 
 class NotThereError(ImportError):
-    """Name of SQLMesh without a substitute."""
+    """A name of SQLMesh has no substitute."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class NotThereError(ImportError):
 
 
 class _Substitute(ModuleType):
-    """Module that finds its names at their first use."""
+    """Module that imports its names when they are first used."""
 
     def __init__(self, name: str, names: Names) -> None:
         super().__init__(name)
@@ -63,14 +63,13 @@ class _Substitute(ModuleType):
 
 
 def _importable_names(names: Names) -> set[str]:
-    """Return the names for `import *`."""
     home = names.get("*")
     others = () if home is None else dir(importlib.import_module(home))
     return {one for one in (*names, *others) if one[0] not in "_*"}
 
 
 def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
-    """Return the substitute for a module of SQLMesh, after a check of the wanted names.
+    """Return the substitute for a module of SQLMesh, after checking the imported names.
 
     Raises:
         NotThereError: The module or a name has no substitute; the hint has an alternative.

@@ -84,7 +84,7 @@ class ConfigError(SQLMeshError):
 
 
 def raise_config_error(msg: str, location: Any = None, error_type: Any = ConfigError) -> None:
-    """Raise the error with its place in the message."""
+    """Raise an error with its place in the message."""
     raise error_type(f"{msg} at '{location}'" if location else msg)
 
 
@@ -97,7 +97,7 @@ _PARENTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Create one of the other classes of errors at its first import."""
+    """Create another class of errors when it is first imported."""
     if not name.endswith(("Error", "Exception")):
         raise AttributeError(name)
     made = type(name, (_PARENTS.get(name, SQLMeshError),), {})
