@@ -61,7 +61,7 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the names of folders with files of publications, of this or any other state."""
+        """Return the names of the warehouse's folders that publications of any state created."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 

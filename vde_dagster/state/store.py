@@ -224,7 +224,7 @@ class ProjectStore:
         return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Return the state's owner, after checking that this project and warehouse are recorded.
+        """Return the state's owner, after checking that it is this project with this warehouse.
 
         Raises:
             UsageError: The store was opened for another project or warehouse.

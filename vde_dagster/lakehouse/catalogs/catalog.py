@@ -163,7 +163,7 @@ class ViewMirror(Protocol):
 
 
 class Catalog(Protocol):
-    """An Iceberg catalog; `within` is a transaction of the state store to take part in.
+    """An Iceberg catalog; a call joins the transaction of the state store given as `within`.
 
     A `Following` catalog ignores `within`: its changes happen at once.
     """
@@ -175,7 +175,7 @@ class Catalog(Protocol):
 
     @property
     def form(self) -> Form:
-        """Order in which the state and the catalog change."""
+        """Order of changes to the state and to the catalog."""
         ...
 
     @property
@@ -198,7 +198,7 @@ class Catalog(Protocol):
         ...
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views, also of catalogs in the same database."""
+        """List the pointers of all tables and views in the catalog's database."""
         ...
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:

@@ -200,7 +200,7 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete everything below the base location of one table, which ends with the unique id.
+        """Delete everything below a table's base location, which ends with the table's id.
 
         Raises:
             ExecutionError: The location is not in the warehouse.
@@ -428,7 +428,7 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
     Args:
         form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
             (an IPC stream).
-        hint: Advice for the case that CSV cannot represent a column.
+        hint: Hint for the error if CSV cannot represent a column.
 
     Raises:
         UsageError: CSV cannot represent a column.

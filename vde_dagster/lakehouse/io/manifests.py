@@ -1,9 +1,9 @@
 """Manifest lists, manifests and the files they name, read so that damage is found and located.
 
-A truncated file may look like a shorter one: PyIceberg takes the end of an Avro file inside a
-block for its regular end, and a cleanup would delete the files that the lost part names. So the
-structure of the whole file is verified first, then its length and counts against the file above
-it, and whether it belongs to the commit that names it.
+A truncated file may look like a shorter one: if an Avro file ends inside a block, PyIceberg reports
+no error, and a cleanup would delete the files that the lost part names. So the structure of the
+whole file is verified first, then its length and counts against the file that refers to it, and
+whether it belongs to the commit that names it.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
 """
 

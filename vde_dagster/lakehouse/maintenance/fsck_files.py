@@ -165,7 +165,7 @@ class _Looking:
         location: Callable[[Any], str | None],
         look: Callable[[_Node, str], Iterable[Any]],
     ) -> list[_Node]:
-        """Check files; return their contents' references, without the damaged files."""
+        """Check files; return the files that the intact ones refer to."""
 
         def safely(node: _Node) -> Iterable[Any] | DamagedFileError:
             try:

@@ -247,8 +247,8 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
     """Find files in a table's data folder that are unused and cannot be committed, oldest first.
 
     Args:
-        before: Only files that were written before this instant (UTC), which must be longer
-            ago than the longest run.
+        before: Only files written before this instant (UTC) are found. It must be longer ago than
+            the longest run.
 
     Raises:
         DamagedFileError: The names in the table's metadata cannot be determined.

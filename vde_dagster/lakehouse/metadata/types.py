@@ -208,7 +208,8 @@ def build_schema(
 ) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    Columns get the next ids, then nested fields; by default from 0, as Java counts in views.
+    The columns get the first ids, and nested fields the following ones. By default, ids start at 0,
+    as in views that Iceberg's Java library writes.
     """
     listed = list(columns)
     ids = itertools.count() if ids is None else ids

@@ -70,7 +70,7 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication, which for production needs a right."""
+    """Return whether this login may finish a publication; for production, it needs a right."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 

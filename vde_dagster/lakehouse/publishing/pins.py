@@ -42,7 +42,8 @@ class PreparedPins:
     """Pins prepared before a publication's transaction.
 
     Args:
-        heads: Heads by table id, of tables that the publication moves, adds, or changes columns of.
+        heads: Heads by table id, of tables that the publication moves or adds, or whose columns it
+            changes.
         places: Places by table id, of tables that the publication adds or changes; other processes
             may write these tables until the publication commits.
     """

@@ -109,8 +109,7 @@ def differences(
 ) -> Differences:
     """Compare definitions with the catalog, reading no file.
 
-    A name is taken by a table, by a view that no publication made, or by another environment's
-    view.
+    A name is taken if a table, an unpublished view or another environment's view has it.
 
     Args:
         dropped: Views to remove; those that no publication made are left alone.

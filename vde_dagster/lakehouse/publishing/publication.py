@@ -112,7 +112,7 @@ class Publication:
         dropped: Views to remove; names that no publication made are left alone.
         ends_environment: Whether this drops the environment with all its views.
         changed: Ranges that a restatement computed again, so that dependent rows are outdated.
-        snapshots: The environment's snapshots as far as they are at hand, by id.
+        snapshots: Snapshots of the environment that are already in memory, by id.
         before_and_after: Statements before and after later runs; None leaves them unchanged.
         sources: (environment, version) whose pins the entries use; must still exist at the commit.
     """
@@ -257,8 +257,8 @@ def table_moves(publication: Publication) -> list[TableMove]:
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
     """Set `main`, or a preview's branch, back to an earlier snapshot.
 
-    Branches of plans end: unpublished attempts build on rows that are gone, or fill ranges that
-    must be filled again from the current rows.
+    Branches of plans are removed: unpublished attempts build on rows that are gone, or fill ranges
+    that must be filled again from the current rows.
     """
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):

@@ -9,7 +9,7 @@ On a catalog outside the state's transaction, the third step compares and decide
 follow; see `finish_publication`.
 
 Files are removed only after the transaction was certainly rolled back. If a commit's response was
-lost, the publication's row decides, never a guess.
+lost, the publication's row shows whether it succeeded.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the ledger for the given views, or for an environment's views with a name's ending."""
+    """Read the ledger for given views, or for an environment's views by the end of their name."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:

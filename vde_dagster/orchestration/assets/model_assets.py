@@ -162,7 +162,7 @@ def fill_model(
     """Fill the partitions that a run selects; each gets an event with its own facts.
 
     The fill uses the version's stored definition, even when the files have changed since. Its
-    events have the code version of that definition, not the one of the working copy.
+    events have that definition's code version, not the working copy's.
     """
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]

@@ -85,8 +85,7 @@ class Launcher:
 
     Args:
         name: Name for the history; None for the system user.
-        verified: Whether the name comes from the run's tag `user`, which a Dagster with logins
-            sets.
+        verified: Whether the name is a signed-in user's, from the run's tag `user`.
         is_person: Whether a person launched the run, so that it can approve.
     """
 

@@ -72,7 +72,7 @@ def add_features(server: VdeServer) -> None:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
     def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
-        """Register a function that answers a feature's requests; `none` is the empty answer."""
+        """Register a function that handles a feature's requests; `none` is the empty response."""
 
         def register(question: Q) -> Q:
             @server.feature(feature, options)

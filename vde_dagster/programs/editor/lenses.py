@@ -23,7 +23,7 @@ class Lens:
     """A sentence above a model.
 
     Args:
-        line: From 1.
+        line: Number of the line, from 1.
         breaks: Whether the change breaks readers of the environment.
     """
 

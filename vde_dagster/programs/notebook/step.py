@@ -212,7 +212,7 @@ class _Run:
         )
 
     def _answer(self, door: Listener) -> bool:
-        """Answer one request; return False if the notebook has ended."""
+        """Handle one request; return False if the notebook has ended."""
         try:
             connection = door.accept()
         except (AuthenticationError, EOFError, OSError):

@@ -226,7 +226,7 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
     """Make sure that a metadata file exists.
 
     Args:
-        location: The file's location; the content of a location is always the same for clients.
+        location: The file's location. Clients rely on a location's content never changing.
 
     Raises:
         ServeError: The file cannot be written, or the location has other content.

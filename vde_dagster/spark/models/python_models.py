@@ -43,8 +43,8 @@ class ModelContext:
         root: The project's folder, where there is one.
         page: Path for a notebook that the code may write, and that Dagster then shows.
         trusted: Functions of the dialect that are assumed to be equal on Spark.
-        is_cancelled: Returns whether the plan was canceled, which already stops Spark's jobs; long
-            work in Python calls it between two steps, to end early.
+        is_cancelled: Returns whether the plan was canceled. Spark's jobs are then stopped anyway;
+            long work in Python can call this function between two steps, to end early.
     """
 
     spark: SparkSession

@@ -229,7 +229,7 @@ def _parsed_causes(text: str, stack: str) -> list[tuple[str, str]]:
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:
-    """Return whether an exception was caused by a Java exception of a given simple class name."""
+    """Return whether a Java exception with one of the simple names caused an exception."""
     return any(name.rpartition(".")[2] in classes for name, _ in java_causes(error))
 
 

@@ -2,7 +2,7 @@
 
 On Linux: the boot of the machine, the namespace of process ids (a container has its own), the id,
 and the start time of the process, because ids are reused. On other systems, and for a process of
-another machine or container, the identity is unknown (None), and a lease ends by its time.
+another machine or container, the identity is unknown (None), and a lease lasts until it expires.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def has_ended(process: str | None) -> bool:
 
 @lru_cache(1)
 def _identity(pid: int) -> str | None:
-    """Return the identity of the process that has an id now; a fork has its own."""
+    """Return the identity of the process that has this id; a forked process has its own."""
     found = _state(pid)
     try:
         boot = _BOOT.read_text().strip()

@@ -76,7 +76,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Build statements that read or delete ranges that overlap a range, or delete ranges in it."""
+    """Build statements: read or delete ranges that overlap a range, or delete ranges inside it."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))

@@ -83,7 +83,7 @@ class FillRecord:
 
     Args:
         branch: The branch of a pending fill; empty if the fill counts, or nothing was computed.
-        recorded_at: When it was recorded (UTC); far ahead if it is not recorded yet.
+        recorded_at: When it was recorded (UTC); far in the future if it is not recorded yet.
         task_seconds: Total run time of the engine's tasks; None if unknown.
         bytes_read: Size of the files that the tasks scanned; None unless known for all tasks.
     """

@@ -30,7 +30,7 @@ class PendingStore:
         """Record that a range is written and audited on a branch; repeating it is harmless.
 
         Args:
-            announced: Whether it waits for a commit that follows at once, not for a publication.
+            announced: Whether the fill waits for an immediate commit, not for a publication.
 
         Raises:
             LeaseLostError: The lease on the table belongs to another process.

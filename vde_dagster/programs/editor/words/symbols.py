@@ -1,7 +1,7 @@
 """Symbols: the objects that the words of a model's file refer to, and all words for one object.
 
 Scopes come from SQLGlot; columns of tables come from the snapshots. A word that a macro wrote has
-no place in the file, and an ambiguous name has no symbol: no answer is better than a wrong answer.
+no place in the file, and an ambiguous name has no symbol: no result is better than a wrong one.
 """
 
 from __future__ import annotations
