@@ -51,7 +51,10 @@ class Maintenance:
     handles: Handles
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
-        """Drop data that no kept version of any environment uses."""
+        """Drop data that no kept version of any environment uses, and compact tables.
+
+        Spark starts only if a table has many deleted rows.
+        """
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 
         handles = self.handles
@@ -63,7 +66,13 @@ class Maintenance:
             follow(handles, PRODUCTION, "janitor", first=True)
         settings = handles.settings
         keep_snapshots = timedelta(days=settings.snapshot_retention_days)
-        return clean(handles.lakehouse, retention_policy(settings), keep_snapshots, dry_run=dry_run)
+        return clean(
+            handles.lakehouse,
+            retention_policy(settings),
+            keep_snapshots,
+            compact=lambda ref: handles.engine().compact(ref),
+            dry_run=dry_run,
+        )
 
     def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
         """Check that every pointer leads to existing files, and that published tables exist."""

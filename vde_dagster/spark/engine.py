@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName, quote, string_literal
 from vde_dagster.errors import (
     ExecutionError,
     StoreError,
@@ -172,6 +172,18 @@ class SparkEngine:
         """Change an existing table's layout in place to a snapshot's; repeating is harmless."""
         with _translated(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
+
+    def compact(self, ref: TableRef) -> None:
+        """Rewrite the data files of `main` that have deleted rows, in one commit.
+
+        Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
+        """
+        catalog = quote(self.settings.catalog)
+        with _translated(f"compacting {ref}"):
+            self.session.sql(
+                f"CALL {catalog}.system.rewrite_data_files(table => {string_literal(str(ref))}, "
+                "options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
+            )
 
     def fill(self, task: FillTask) -> FillResult:
         """Fill one range of a table in one Iceberg commit, even an empty one, on the task's branch.

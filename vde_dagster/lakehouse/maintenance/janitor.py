@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.times import instant_text
 from vde_dagster.errors import ConflictError, DamagedFileError
 from vde_dagster.lakehouse.io.manifests import bytes_of_no_other
+from vde_dagster.lakehouse.maintenance.compaction import Compact, compact_tables
 from vde_dagster.lakehouse.maintenance.drop import drop_tables
 from vde_dagster.lakehouse.maintenance.readers import Holds, describe_holds, find_holds
 from vde_dagster.lakehouse.maintenance.sweep import (
@@ -108,9 +109,14 @@ def clean(
     retention: Retention,
     keep_snapshots: timedelta,
     *,
+    compact: Compact | None = None,
     dry_run: bool = False,
 ) -> JanitorReport:
-    """Drop expired environments, then unreachable objects, then left-over files."""
+    """Drop expired environments, then unreachable objects, then left-over files.
+
+    Args:
+        compact: Compacts a table with many deleted rows; None to compact no table.
+    """
     run = Cleaning(lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
         recover(lakehouse)
@@ -126,6 +132,8 @@ def clean(
     delete_orphans(run)
     drop_namespaces(run)
     _forget_records(run)
+    if compact is not None:
+        compact_tables(run, marked.reasons, compact)
     return JanitorReport(dry_run, tuple(run.decisions))
 
 

@@ -56,6 +56,7 @@ Action = Literal[
     "keep_table",
     "drop_branch",
     "close_plan",
+    "compact_table",
     "forget_version",
     "delete_files",
     "delete_orphans",
