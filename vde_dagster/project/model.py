@@ -285,7 +285,7 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Values that make the model use another table for the same rows if they change."""
+        """Values whose change gives the model another table with the same rows."""
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version

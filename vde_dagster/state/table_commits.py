@@ -38,7 +38,7 @@ class TableCommit:
     """Purpose of a table's next metadata file.
 
     Args:
-        filled: The range that `main` has from here on; no environment may show the table.
+        filled: The range that this commit adds to `main`; no environment may show the table.
     """
 
     lease: Lease | None = None

@@ -269,7 +269,8 @@ class Environments:
         name, store = environment_name(environment), self.handles.store
         if name == PRODUCTION:
             raise UsageError(
-                "production cannot be dropped", hint="roll it back, or drop another environment"
+                "production cannot be dropped",
+                hint="roll production back, or drop another environment",
             )
         store.project.require_own()
         store.rights.require_change(name, f"drop '{name}'")

@@ -62,7 +62,7 @@ class LeftOut:
 
 
 def without(manifest: Manifest, left_out: LeftOut | None) -> Manifest:
-    """Return a manifest without the left-out nodes, and without exposures' reads of them."""
+    """Return a manifest without the left-out nodes and unit tests."""
     if left_out is None:
         return manifest
     gone = left_out.unique_ids

@@ -236,7 +236,7 @@ class DbtProject:
         return digest(repr(deciding))
 
     def files(self) -> Sequence[str]:
-        """Return the units; for an unreadable manifest the project file, which reports it."""
+        """Return the paths of all units; if the manifest is unreadable, only the project file."""
         self._get_ready()
         if self._problem is not None:
             return [f"{self._inside}{PROJECT_FILE}"]

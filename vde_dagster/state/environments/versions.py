@@ -394,7 +394,7 @@ class VersionStore:
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Return whether an environment was dropped since a version, and so keeps no pins."""
+        """Return whether this or a later version dropped the environment; it then keeps no pins."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped

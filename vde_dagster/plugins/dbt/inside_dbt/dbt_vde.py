@@ -78,7 +78,7 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Whether questions have answers."""
+        """Whether `vde` can answer introspective calls: only for a Spark target."""
         return bool(self._command) and self.adapter == "spark"
 
     def leave_out(self, unique_id: str, call: str) -> None:

@@ -23,7 +23,7 @@ class Signature(NamedTuple):
     Args:
         parameters: The texts of the parameters.
         active: Index of the parameter at the cursor.
-        told: A description.
+        told: Description of the function or macro.
     """
 
     name: str
