@@ -77,7 +77,7 @@ def _warning(finding: Finding) -> str:
 
 def _obstacle(finding: Finding) -> str:
     if finding.code is FindingCode.KIND_CHANGED:
-        return "its kind, or a setting that decides which rows it has, changed"
+        return "its kind changed, or a setting that determines its rows"
     (column,) = finding.changes
     return (
         f"column {column.column}, which identifies its rows, changed its type from {column.was} "

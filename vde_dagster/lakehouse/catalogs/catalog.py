@@ -69,7 +69,7 @@ class Pointer:
     Args:
         location: The current metadata file.
         kind: `TABLE` or `VIEW`.
-        change: Base metadata file of vde's last change, where the catalog writes its own files.
+        change: Id of vde's last change, in a catalog that writes its own metadata files.
     """
 
     location: str

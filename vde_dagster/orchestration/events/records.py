@@ -203,9 +203,9 @@ class Reporter:
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
         """Return the events to write for an event: none if Dagster has it.
 
-        A plan's partition gets one page, one page after publication, one approval and one
+        A partition of a plan has at most one event per type: plan, publication, approval,
         rejection. An event of an older environment version is followed by the latest version's
-        event again, because the page shows the last event written.
+        event again, because Dagster's page shows the last event written.
         """
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):

@@ -189,7 +189,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether stored types have a snapshot's column names, as far as these are known."""
+    """Return whether stored types match a snapshot's column names, or the names are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 
