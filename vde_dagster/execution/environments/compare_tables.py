@@ -262,7 +262,9 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build the query that counts rows: common, different, in one table; then by column."""
+        """Build a query of counts: common keys, different rows (also by column), rows in one
+        table.
+        """
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"

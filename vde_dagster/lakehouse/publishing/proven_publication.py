@@ -1,9 +1,9 @@
-"""Proof of another process's publication: each moved pointer follows from content.
+"""Check of another process's publication before this process moves its pointers.
 
 On a catalog outside the state's database, the next process moves the pointers that a row of
 `vde_publications` names, and any login that may apply can write such a row. The environment's
 version, its pins and the ledgers of tables and views were written in the deciding transaction, each
-table with its own guards. A row moves nothing if one of its files contradicts them.
+table with its own guards. No pointer moves if one of the row's files contradicts them.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class Projector:
     def _fills(
         self, plan: Plan, table_id: str, only: Set[Interval] | None = None
     ) -> Iterator[Projected]:
-        """Yield the events that are not written yet, of a plan's fills of a table."""
+        """Yield the missing events of a plan's fills of a table."""
         context, fills = self.context, self.context.store.fills
 
         def is_new(part: Interval) -> bool:

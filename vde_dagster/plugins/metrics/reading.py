@@ -1,8 +1,8 @@
 """The columns that a metric reads, by the lineage of MetricFlow's SQL for it.
 
-A metric's SQL groups by its own time, so it reads its measures, its conditions, the joins that
-these need, and its time, but not its optional dimensions; a saved query also reads the dimensions
-that it names.
+The SQL groups by the metric's time only. So a metric reads the columns of its measures, conditions
+and time, and of the joins that these need, but not its other dimensions. A saved query also reads
+the dimensions that it names.
 """
 
 from __future__ import annotations

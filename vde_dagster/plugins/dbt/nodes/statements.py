@@ -92,7 +92,7 @@ class _Hooks:
     def statements(self, key: str) -> list[str]:
         """Return the hooks of a key as statements.
 
-        Of hooks that dbt did not render, only `{{ this }}` is known.
+        In hooks that dbt did not render, only `{{ this }}` is replaced.
         """
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):
