@@ -161,11 +161,7 @@ def published_entry(
 
 
 def require_entry(version: Environment, name: ModelName) -> Entry:
-    """Return a model's entry in a version of an environment.
-
-    Raises:
-        UsageError: The version does not contain the model.
-    """
+    """Return a model's entry in a version; raise UsageError if the version does not contain it."""
     entry = version.entries.get(name)
     if entry is None:
         raise UsageError(

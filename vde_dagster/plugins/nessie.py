@@ -63,11 +63,7 @@ class NessieSettings(PluginSettings):
 
 
 def nessie_catalog(settings: Settings, effects: Effects) -> NessieCatalog:
-    """Return the catalog of a project's settings.
-
-    Raises:
-        ProjectError: A setting names an environment variable that is not set.
-    """
+    """Return the catalog of a project's settings; raise ProjectError if a variable is not set."""
     own = NessieSettings(**settings.plugins.get("nessie", {}))
     return NessieCatalog(
         NessieServer(own.uri, own.ref, expand_secrets(own.token, "token")),

@@ -109,11 +109,7 @@ _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def without_qualify(text: str) -> str:
-    """Rewrite every QUALIFY of a query.
-
-    Raises:
-        ParseError, TokenError: The text cannot be read.
-    """
+    """Rewrite every QUALIFY of a query; raise ParseError or TokenError if it is unreadable."""
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
         found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]

@@ -106,11 +106,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
 
 
 def parsed(dialect: Dialect, tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """Return the trees of a text's statements.
-
-    Raises:
-        ParseError: SQLGlot cannot read the text.
-    """
+    """Return the trees of a text's statements; raise ParseError if SQLGlot cannot read the text."""
     try:
         return dialect.parser().parse(_with_bracketed_literals(tokens), text)
     except (AttributeError, IndexError, KeyError, TypeError) as error:

@@ -347,11 +347,7 @@ def deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Return the offset and the level of the most deeply nested place of a text.
-
-    Args:
-        stop_at: The level at which the search stops.
-    """
+    """Return the offset and level of a text's most deeply nested place; stop at level `stop_at`."""
     found, most = 0, 0
     levels: list[str] = []
     before = ""

@@ -228,11 +228,7 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Return the contents of tables.
-
-    Args:
-        known: Earlier results, reused for tables with the same metadata file.
-    """
+    """Return the contents of tables, reusing `known` contents of unchanged metadata files."""
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:
@@ -251,11 +247,7 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Check whether a table changed while it was read, so a reader may have seen two states.
-
-    Args:
-        pinned: Keys of tables that were read at a fixed snapshot.
-    """
+    """Check whether a table that was not read at a pinned snapshot changed during the read."""
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)

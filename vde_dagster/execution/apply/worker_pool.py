@@ -127,11 +127,7 @@ class Slots:
             self.give_back(needed)
 
     def take_spare(self, wanted: Callable[[], bool]) -> bool:
-        """Wait for a spare slot as long as `wanted` returns true, and take it.
-
-        Returns:
-            Whether a slot was taken, which must be given back.
-        """
+        """Wait for a spare slot while `wanted` returns true; return whether one was taken."""
         with self._changed:
             self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)
             taken = wanted()

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def doubts(handles: Handles) -> tuple[str, ...]:
-    """Return warnings for a plan of the project's files.
-
-    Raises:
-        UsageError: The state certainly belongs to another project.
-    """
+    """Return warnings for a plan of files; raise UsageError if the state is another project's."""
     return (*_other_name(handles), *_new_beside_old(handles))
 
 
@@ -71,11 +67,7 @@ def _new_beside_old(handles: Handles) -> Iterator[str]:
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Check that an engine is available, if applying a plan needs one.
-
-    Raises:
-        NoSparkError: Java or the Spark master is not available.
-    """
+    """Raise a NoSparkError if applying a plan needs an engine and none is available."""
     if (
         any(map(_works, plan.models))
         or plan.statements
@@ -179,11 +171,7 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
 def _check_operators(
     statements: Iterable[str], dialect: str, plan: Plan, trusted: frozenset[str]
 ) -> None:
-    """Refuse operators of another dialect whose result may differ on Spark.
-
-    Raises:
-        ProjectError: A statement has such an operator.
-    """
+    """Raise a ProjectError for operators of another dialect whose result may differ on Spark."""
     if dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin

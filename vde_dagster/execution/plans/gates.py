@@ -31,11 +31,7 @@ class Gates:
     handles: Handles
 
     def objections(self, plan: Plan) -> list[Objection]:
-        """Evaluate the project's gates for a plan that is not empty.
-
-        Raises:
-            VdeError: A gate cannot decide.
-        """
+        """Evaluate the gates for a plan that is not empty; raise VdeError if one cannot decide."""
         if plan.is_empty:
             return []
         now = self.handles.store.database.clock.now()
@@ -62,11 +58,7 @@ class Gates:
         return []
 
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
-        """Return the gates' objections stored with a plan, or evaluate the gates.
-
-        Raises:
-            VdeError: A gate cannot decide.
-        """
+        """Return a plan's stored objections, or evaluate gates (VdeError if one cannot decide)."""
         return self.objections(plan) if plan.objections is None else plan.objections
 
     def require_open(self, plan: Plan, approved_by: str | None) -> bool:

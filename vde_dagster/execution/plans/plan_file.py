@@ -233,11 +233,7 @@ def _identity(handles: Handles) -> dict[str, str]:
 
 
 def _require_state(handles: Handles, found: PlanFile) -> None:
-    """Check that a file's plan was created for this state.
-
-    Raises:
-        UsageError: The plan was created for another state; the message lists the differences.
-    """
+    """Raise a UsageError that lists the differences if a file's plan is for another state."""
     plan = found.plan
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":

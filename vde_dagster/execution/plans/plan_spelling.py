@@ -43,11 +43,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
-    """Check that a file's bytes are those that `file_bytes` writes for its content.
-
-    Raises:
-        UsageError: The bytes differ; the message names the first line.
-    """
+    """Raise a UsageError with the line if a file differs from `file_bytes` of its content."""
     spelled = file_bytes(content)
     if spelled == data:
         return

@@ -69,11 +69,7 @@ def lay_out_query(sql: str, settings: Settings) -> str:
 
 
 def laid_out(path: Path, text: str, settings: Settings) -> str | None:
-    """Return a file's text formatted by the settings; None if it must be skipped.
-
-    Raises:
-        ProjectError: The text is invalid.
-    """
+    """Return a file's formatted text; None to skip it; raise ProjectError if it is invalid."""
     return format_text(path, text, settings, settings.format)
 
 

@@ -136,22 +136,14 @@ class Queries:
         )
 
     def run_arrow(self, environment: str, sql: str, limit: int | None = None) -> Answer[pa.Table]:
-        """Run a query like `run`, and return its rows as an Arrow table, with instants in UTC.
-
-        Raises:
-            UsageError: As `run`.
-        """
+        """Run a query like `run` (same errors); return an Arrow table with instants in UTC."""
         engine = self.handles.engine
         return self._ask(
             environment, sql, None, False, lambda query: engine().query_arrow(query, limit)
         )
 
     def render(self, environment: str, sql: str, at: str | None = None) -> str:
-        """Return a query as Spark would get it from `run`, without an engine.
-
-        Raises:
-            UsageError: As `run`.
-        """
+        """Return a query as Spark would get it from `run` (same errors), without an engine."""
         return self._ask(environment, sql, at, False, lambda query: query).value
 
     def _ask(

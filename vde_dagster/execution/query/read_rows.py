@@ -146,11 +146,7 @@ def read_rows(
 def open_reading(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
-    """Open a model's rows in a version, for reading in the block.
-
-    Args:
-        pinned: Whether to read the version's pinned state, not the current state.
-    """
+    """Open a model's rows in a version for a block; `pinned` selects the version's pinned state."""
     entry = require_entry(version, name)
     if entry.table_id is None:
         raise UsageError(

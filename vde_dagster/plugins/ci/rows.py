@@ -38,11 +38,7 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare models that a plan for production changes, as an environment shows them now.
-
-    Args:
-        samples: Maximum number of rows of each kind.
-    """
+    """Compare models that a plan for production changes, as an environment shows them now."""
     shown = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
     result = RowDifferences()

@@ -103,12 +103,9 @@ def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
 def spending(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
 ) -> list[Item]:
-    """Return the spent and saved work in a half-open range (UTC), in order.
+    """Return spent and saved work in a half-open range (UTC), in order, of one environment or all.
 
     Work that a rollback reverted is included.
-
-    Args:
-        environment: Only work of its plans; all by default.
     """
     store = workspace.store
     fills = store.fills.between(since, until)

@@ -26,11 +26,7 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash the state that answers depend on: production's publication, and the data of sources.
-
-    Returns:
-        An empty text if nothing was ever published.
-    """
+    """Hash production's publication and the data of sources; empty if nothing was published."""
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)
@@ -49,11 +45,7 @@ class Answers:
         self._production = workspace.store.environments.get(PRODUCTION)
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request of dbt.
-
-        Raises:
-            VdeError: The request has no answer.
-        """
+        """Answer one request of dbt; raise VdeError if it has no answer."""
         if question["ask"] == "rows":
             columns, rows = self.rows(question["sql"], question.get("limit"))
             return {
@@ -74,10 +66,8 @@ class Answers:
         return name in self._sources and self._source_columns(name) is not None
 
     def columns(self, name: ModelName) -> list[tuple[str, str]]:
-        """Return (name, Spark SQL type) of a table's columns.
-
-        Raises:
-            UsageError: The table does not exist yet.
+        """Return (name, Spark SQL type) of a table's columns; raise UsageError if it does not
+        exist.
         """
         if not self.exists(name):
             raise UsageError(f"production does not have the table {name} yet")

@@ -119,11 +119,7 @@ class Compiler:
         return sorted(os.path.relpath(one, self.folder.root).replace(os.sep, "/") for one in found)
 
     def manifests(self) -> Compiled:
-        """Compile the project if its inputs changed.
-
-        Raises:
-            ProjectError: dbt reported an error, or could not be started.
-        """
+        """Compile the project if its inputs changed; raise ProjectError if dbt fails."""
         cache = self.folder.root / _CACHE
         done, now = self._done(), False
         if done is None:
@@ -305,11 +301,7 @@ class Compiler:
     def _run(
         self, project: Path, target: str, more: list[str], *, introspect: bool = True
     ) -> dict[str, Any]:
-        """Run dbt and return the report of `inside_dbt`.
-
-        Raises:
-            ProjectError: dbt failed; the error has dbt's message.
-        """
+        """Run dbt and return the report of `inside_dbt`; raise ProjectError with dbt's message."""
         import subprocess
 
         settings, cache = self.settings, project.parent

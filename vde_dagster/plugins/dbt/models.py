@@ -59,11 +59,7 @@ _OPTS_OUT = re.compile(r"\.\s*(?:render|identifier|name|table)\b")
 
 
 def read_unit(name: str, unit: Unit | Reader, context: Context) -> LoadedFile:
-    """Read a unit.
-
-    Raises:
-        ProjectError: The node is not supported, or its SQL is invalid.
-    """
+    """Read a unit; raise ProjectError if its node is not supported or its SQL is invalid."""
     if isinstance(unit, Reader):
         path = context.file(unit.exposure.package_name, unit.exposure.original_file_path)
         return read_exposure(name, unit, path, context.names)

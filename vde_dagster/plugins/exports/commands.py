@@ -120,11 +120,7 @@ def _dbt(document: Document, folder: Path) -> dict[Path, bytes]:
 
 
 def _write(contents: Mapping[Path, bytes]) -> None:
-    """Write each file completely or not at all.
-
-    Raises:
-        UsageError: A file cannot be written.
-    """
+    """Write each file completely or not at all; raise UsageError if one cannot be written."""
     from vde_dagster.api.sources import replacing
 
     for path, content in contents.items():

@@ -209,11 +209,7 @@ class SemanticLayer:
         return f"{_TIME}__{grain}"
 
     def _resolved(self, name: str, metrics: Sequence[str]) -> str:
-        """Return MetricFlow's name of a dimension.
-
-        Raises:
-            UsageError: The metrics lack this dimension, or it is ambiguous.
-        """
+        """Return MetricFlow's name of a dimension; raise UsageError if missing or ambiguous."""
         stem, _, unit = name.lower().rpartition("__")
         stem, unit = (stem, f"__{unit}") if stem and unit in _UNITS else (name.lower(), "")
         known = self.group_bys(metrics)

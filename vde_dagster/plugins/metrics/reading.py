@@ -66,11 +66,7 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    """Return MetricFlow's SQL of a metric by its time, or of a saved query.
-
-    Raises:
-        UsageError: MetricFlow refuses to write it.
-    """
+    """Return MetricFlow's SQL of a metric by its time, or of a saved query; or raise UsageError."""
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
 

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_syncs(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read `syncs.yaml` as readers of models, see `definitions`.
-
-    Raises:
-        ProjectError: The file has another form.
-    """
+    """Read `syncs.yaml` as readers of models, see `load_file`."""
     from vde_dagster.plugins.sync.definitions import load_file
 
     return load_file(path, text, context.names)

@@ -72,11 +72,7 @@ class SyncDefinition:
 
 
 def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
-    """Read `syncs.yaml` as readers of models.
-
-    Raises:
-        ProjectError: The file is invalid.
-    """
+    """Read `syncs.yaml` as readers of models; raise ProjectError if it is invalid."""
     found = list(_read(path, text, names))
     return LoadedFile(
         path,
@@ -97,11 +93,7 @@ def _columns_read(
 
 
 def read_syncs(workspace: Workspace) -> dict[str, SyncDefinition]:
-    """Return a project's syncs, by name.
-
-    Raises:
-        ProjectError: The file has a mistake.
-    """
+    """Return a project's syncs, by name; raise ProjectError if the file has a mistake."""
     found: list[SyncDefinition] = []
     for file in FILES:
         path = workspace.root / file

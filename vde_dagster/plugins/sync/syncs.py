@@ -202,11 +202,7 @@ class Syncs:
         return found
 
     def replay(self, definition: SyncDefinition, environment: str) -> Synced:
-        """Send refused rows again, with their values in the version that was sent last.
-
-        Raises:
-            As `run`.
-        """
+        """Send refused rows again, with their values in the last sent version (errors: `run`)."""
         with self._open(definition, environment) as (outside, version):
             ledger = outside.ledger
             cursor, letters = ledger.cursor(), ledger.letters()

@@ -92,11 +92,7 @@ def refusal(write: Write, column: str) -> ExecutionError:
 
 
 def check_time(write: Write, column: str) -> None:
-    """Refuse a time of a wrong type: texts and numbers sort differently.
-
-    Raises:
-        ExecutionError: The time is neither a date nor an instant.
-    """
+    """Raise an ExecutionError for a time of a wrong type: texts and numbers sort differently."""
     type_ = write.types[write.physical_name(column)]
     if not type_.startswith(("date", "timestamp")):
         model = write.task.snapshot.model

@@ -224,11 +224,7 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network from the serialized constant of a Java parser.
-
-    Raises:
-        UnknownFormat: The network has another version.
-    """
+    """Read a network from a Java parser's constant; raise UnknownFormat for other versions."""
     numbers = _numbers(text)
     take = numbers.__next__
     version = take()

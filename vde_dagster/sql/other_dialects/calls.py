@@ -27,11 +27,7 @@ from vde_dagster.sql.other_dialects.building import Made, call, cast
 
 
 def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite, in place, calls that have another meaning in Spark.
-
-    Raises:
-        Unwritable: A call has no form in Spark.
-    """
+    """Rewrite calls for Spark, in place; raise Unwritable if Spark does not have a form."""
     if dialect in SPARKS:
         return tree
     lists.note_subscripts(tree, dialect)

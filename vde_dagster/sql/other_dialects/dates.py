@@ -102,11 +102,7 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a part of a date or time under Spark's name for the part.
-
-    Raises:
-        Unwritable: Spark does not have the part.
-    """
+    """Return a part of a date or time by Spark's name; raise Unwritable if Spark lacks it."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -256,10 +252,8 @@ _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"
 
 
 def _letters(form: str, dialect: str) -> str:
-    """Return a format in Spark's letters, its plain letters in quotes.
-
-    Raises:
-        Unwritable: Spark has no letter for a directive.
+    """Return a format in Spark's letters (plain letters quoted); raise Unwritable if one is
+    missing.
     """
     made: list[str] = []
     at = 0
@@ -344,11 +338,7 @@ def from_text(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
-    """Write Snowflake's TO_DATE of one value.
-
-    Raises:
-        Unwritable: The function returns NULL for a text that is not a date.
-    """
+    """Write Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):

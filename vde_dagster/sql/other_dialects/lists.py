@@ -109,11 +109,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
 
 
 def size(node: exp.ArraySize, dialect: str) -> Made:
-    """Return NULL for an empty list, as PostgreSQL's array_length does.
-
-    Raises:
-        Unwritable: The call is for another dimension than the first.
-    """
+    """Return NULL for an empty list, as in PostgreSQL; raise Unwritable for other dimensions."""
     if dialect != "postgres":
         return None
     dimension = node.expression

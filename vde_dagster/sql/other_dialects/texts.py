@@ -274,11 +274,7 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
 
 
 def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Return an empty text for no values, as Snowflake's LISTAGG does.
-
-    Raises:
-        Unwritable: LISTAGG has OVER or FILTER.
-    """
+    """Return '' for no values, as Snowflake's LISTAGG; raise Unwritable with OVER or FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):

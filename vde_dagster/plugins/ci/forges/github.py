@@ -30,11 +30,7 @@ class GitHub(RestForge):
 
     @classmethod
     def from_variables(cls, login: str = "") -> GitHub:
-        """Read the variables of a workflow's job.
-
-        Raises:
-            UsageError: The repository or the token is missing.
-        """
+        """Read a workflow's variables; raise UsageError without a repository or a token."""
         repository = os.environ.get("GITHUB_REPOSITORY", "")
         if repository.count("/") != 1:
             raise UsageError(

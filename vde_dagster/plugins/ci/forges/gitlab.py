@@ -45,11 +45,7 @@ class GitLab(RestForge):
 
     @classmethod
     def from_variables(cls, login: str = "") -> GitLab:
-        """Read the variables of a job, including a token that may write.
-
-        Raises:
-            UsageError: The project or the token is missing.
-        """
+        """Read a job's variables; raise UsageError without a project or a token that may write."""
         known = os.environ
         project = known.get("CI_PROJECT_ID", "") or known.get("CI_PROJECT_PATH", "")
         if not project:

@@ -31,11 +31,7 @@ class Token:
 
     @classmethod
     def from_variable(cls, header: str, prefix: str, name: str) -> Token:
-        """Read an environment variable.
-
-        Raises:
-            UsageError: The variable is not set, or its value is not valid in a header.
-        """
+        """Read an environment variable; raise UsageError if it is unset or invalid in a header."""
         value = os.environ.get(name, "").strip()
         hint = f"pass a token to the job in {name}, see `vde help ci`"
         if not value:

@@ -114,11 +114,7 @@ class Session:
             self.write()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question.
-
-        Raises:
-            NoAnswerError: The question was refused, or has no answer.
-        """
+        """Return the answer to a question; raise NoAnswerError if it cannot be found."""
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:
             raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")

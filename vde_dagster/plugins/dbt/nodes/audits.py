@@ -53,11 +53,7 @@ def read_audits(
 
 
 def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iterator[Audit]:
-    """Yield audits of a contract's constraints on the values of rows.
-
-    Raises:
-        ValueError: A check is not an expression.
-    """
+    """Yield a contract's constraints as audits; raise ValueError if one is not an expression."""
     trust = tuple(sorted(trusted))
     yield from not_null(
         [name for name, one in _every(node) if name and one.get("type") == "not_null"]
@@ -113,7 +109,7 @@ def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Itera
 
 
 def not_null(columns: Sequence[str]) -> Iterator[Audit]:
-    """Yield audits of a contract's columns that are never NULL."""
+    """Yield audits that check a contract's columns for NULL."""
     for column in columns:
         query = f"SELECT * FROM {_THIS} WHERE {quote(column)} IS NULL"
         yield Audit("not_null", (("columns", column),), query)

@@ -258,11 +258,7 @@ def column_part(column: str) -> str:
 
 
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a key's columns, and its expressions in Spark SQL.
-
-    Raises:
-        ValueError: A part is not an expression.
-    """
+    """Return a key's columns, and its Spark SQL expressions; raise ValueError for other texts."""
     columns, expressions = [], []
     for part in parts:
         tokens = Token.split(part)

@@ -32,11 +32,7 @@ _SAME_HERE = frozenset({"quoting", "quote_columns", "persist_docs", "static_anal
 
 
 def partitions(node: Node, dialect: str) -> tuple[str, ...]:
-    """Return `partition_by` as Iceberg's transforms.
-
-    Raises:
-        ValueError: The form is unknown.
-    """
+    """Return `partition_by` as Iceberg's transforms; raise ValueError if its form is unknown."""
     given = node.config.get("partitioned_by" if dialect == "athena" else "partition_by")
     if not given:
         return ()

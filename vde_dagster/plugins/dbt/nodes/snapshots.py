@@ -25,11 +25,7 @@ _DELETES = ("ignore", "invalidate", "new_record")
 
 
 def snapshot_kind(node: Node, dialect: str) -> Kind:
-    """Return the kind of a snapshot's table.
-
-    Raises:
-        ValueError: Its configuration is wrong.
-    """
+    """Return the kind of a snapshot's table; raise ValueError if the configuration is wrong."""
     config = node.config
     shared: dict[str, Any] = {
         "unique_key": _unique_key(config, dialect),
