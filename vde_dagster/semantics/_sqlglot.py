@@ -1,7 +1,7 @@
 """Helpers for SQLGlot: syntax errors with their place, canonical texts, texts and keys of types.
 
-The supported range is ``sqlglot>=30.12,<31``. `sql.reading` makes the tree of a query, and keeps
-the author's text.
+The supported range is ``sqlglot>=30.12,<31``. `sql.reading` parses a query and keeps its original
+text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STRINGS = {
 
 
 def parse(query: str) -> exp.Expr:
-    """Read one statement.
+    """Parse one statement.
 
     Raises:
         SemanticError: The text is not valid SQL, or not exactly one statement.
@@ -64,7 +64,7 @@ def called(e: exp.Expr) -> str:
 def canonical_text(query: str) -> str:
     """Return a query's text without comments, in one format and with keywords in one case.
 
-    Names keep their case: they can be data (names of a struct's fields, keys of a map).
+    Names keep their case, because they can be data (names of a struct's fields, keys of a map).
     """
     try:
         tokens = untranslated("spark").tokenize(query)
@@ -92,10 +92,10 @@ def canonical_text(query: str) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """Return the type that a text names, or None if it is not supported.
+    """Return the type that a text names, or None if the type is not supported.
 
-    A type with a collation is not supported, because SQLGlot drops the collation, and a collation
-    may make different texts equal.
+    Types with a collation are not supported: SQLGlot drops the collation, which may make different
+    texts equal.
     """
     if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None
@@ -115,7 +115,7 @@ def type_text(kind: exp.DataType | None) -> str:
 def type_key(kind: exp.Expr) -> str:
     """Return a text that is equal for two types only if Spark treats them as one type.
 
-    SQLGlot's own text is equal for some types, such as TIME and TIMESTAMP.
+    SQLGlot's text is equal for some different types, such as TIME and TIMESTAMP.
     """
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]
@@ -153,7 +153,7 @@ def type_sql(kind: exp.Expr) -> str:
 
 
 def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
-    """Return the numbers in brackets after a type's name; None for any other content."""
+    """Yield the numbers in brackets after a type's name; None for any other content."""
     for key, value in kind.args.items():
         if key == "expressions":
             for item in value or ():

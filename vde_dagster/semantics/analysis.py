@@ -35,14 +35,14 @@ Parents = Mapping[str, SemanticVersion]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The result of one reading of a query: version, lineage and types.
+    """The version, lineage and types of a query.
 
     Args:
-        output_types: Output name to SQL type, ``UNKNOWN`` if it could not be determined.
+        output_types: SQL type by output name, ``UNKNOWN`` if it could not be determined.
         findings: Mistakes, which do not affect the other fields; see `checks`.
         complete: Whether all output columns are known.
-        spelling: Output name to the name as the author wrote it.
-        other_texts: Output names, in lower case, whose values become another text in the dialect.
+        spelling: Output name as the author wrote it, by output name.
+        other_texts: Output names, in lower case, whose values the dialect casts to another text.
     """
 
     version: SemanticVersion
@@ -66,7 +66,7 @@ def analyze(
     session: Session = UNKNOWN,
     origin: Origin = SPARK,
 ) -> Analysis:
-    """Read a query once, for its version, lineage and types.
+    """Return a query's version, lineage and types.
 
     Args:
         query: Spark SQL.
@@ -116,7 +116,7 @@ def analyze(
 
 
 def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
-    """Compare a query by its text, because its session may interpret it in another way."""
+    """Use a query's text as its version, because its session may interpret it in another way."""
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
         name: "UNKNOWN" if "TIMESTAMP" in kind else kind
@@ -183,7 +183,7 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
 
 
 def _distinct_names(outputs: list[Output]) -> list[Output]:
-    """Give outputs distinct names; Spark refuses to store two columns of one name."""
+    """Give outputs distinct names, because Spark refuses to store two columns of one name."""
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     named: list[Output] = []
@@ -220,7 +220,7 @@ def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
 
 
 def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
-    """Read every table that a query names, at any place."""
+    """Return a binder that has read every table in a query."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
@@ -232,7 +232,7 @@ def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
 
 
 def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
-    """Return the analysis of an unsupported query: everything depends on everything."""
+    """Return the analysis of an unsupported query: every output depends on every table."""
     reading = _every_table(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     spelled = [s.output_name for s in selects if not s.is_star]

@@ -1,4 +1,4 @@
-"""Errors in queries, findings of checks with their places, and notes taken while binding."""
+"""Errors in queries, findings of checks with their places, and notes made while binding."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class SemanticError(ProjectError):
 
     @classmethod
     def for_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
-        """Create the error about a mistake in a column's name."""
+        """Create the error for a mistake in a column's name."""
         line, column = place(e)
         return cls(message, hint=hint, line=line, column=column, word=e.name)
 
     @staticmethod
     def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first of several mistakes, with all mistakes as its `mistakes`."""
+        """Return the first of several mistakes, whose `mistakes` are all of them."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
@@ -110,7 +110,7 @@ def finding(
     certain: bool = True,
     untyped: bool = False,
 ) -> Finding:
-    """Make a finding at an expression."""
+    """Return a finding with the place of an expression."""
     return Finding(rule, message, hint, certain, *place(where), untyped)
 
 
@@ -132,7 +132,7 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """One observation while binding a query, with the values for the rule's message."""
+    """A problem recorded while binding a query, with the values for the rule's message."""
 
     rule: Rule
     where: exp.Expr

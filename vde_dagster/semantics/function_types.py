@@ -1,8 +1,8 @@
-"""Types of calls of Spark's functions, from a table that Spark 4.1 wrote.
+"""Types of calls of Spark's functions, from a table that was generated with Spark 4.1.
 
-``python -m benchmarks.function_types --write`` asks Spark for every function with every number of
+``python -m benchmarks.function_types --write`` calls every function on Spark with every number of
 arguments of many types and literal values, and writes `function_types.txt`. A line has a function,
-a result and argument patterns. A call that no line covers has no known type.
+a result and argument patterns. A call that matches no line has an unknown type.
 
 A pattern is a letter per argument (`LETTERS`), several letters in brackets, or units in braces:
 ``[az][il]`` is a DATE or TIMESTAMP and an INT or BIGINT. ``=`` is an argument of the same type as
@@ -60,7 +60,7 @@ CLASSES = frozenset(_WITH_PARTS.values())
 FORMS = "=@.kv"
 """Signs in a result for the type of an argument, or for a part of that type."""
 NULL, LAMBDA, SAME, ANY, MANY = "v^=?*"
-"""Letters of NULL and of a lambda, and the signs of patterns."""
+"""Letters of NULL and of lambdas, and the signs of patterns."""
 _BARE = {"this", "expressions", "nested"}
 _TIMES = ("DAY", "HOUR", "MINUTE", "SECOND")
 _OTHERS = {
@@ -78,7 +78,7 @@ _BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
 
 
 def letter_of_type(kind: exp.DataType | None) -> str | None:
-    """Return the letter of a type; None for a type that the table does not have."""
+    """Return the letter of a type; None if the table does not contain the type."""
     if kind is None:
         return None
     found = _WITH_PARTS.get(kind.this) if isinstance(kind.this, _D) else None
@@ -95,7 +95,7 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
 _FAMILIES = {
     letter: family for family in ("ysilfde", "azn", "pu", *"tboqh@%&") for letter in family
 }
-"""For the letter of a type, the letters of all types that Spark converts it to and from."""
+"""By letter of a type, the letters of all types that Spark converts to the type and from it."""
 _MAP, _TEXT = "%", "t"
 _CHOSEN = frozenset({"ysilfde", "azn"})
 _COMPARED = _CHOSEN | {"b", "h", "o"}
@@ -107,10 +107,9 @@ def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:
 
 
 def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
-    """Return whether Spark refuses a choice of values of these types, in ANSI mode or without.
+    """Return whether Spark refuses a choice of values of these types, in ANSI mode or without it.
 
-    Args:
-        ordered: Whether the values are compared for the choice, as by GREATEST.
+    `ordered` is true if the choice compares the values, as GREATEST does.
     """
     found = _families(kinds)
     if ordered:
@@ -119,7 +118,7 @@ def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool =
 
 
 def are_not_comparable(kinds: Iterable[exp.DataType | None]) -> bool:
-    """Return whether Spark refuses to compare values of these types, in ANSI mode or without."""
+    """Return whether Spark refuses to compare values of these types, in ANSI mode or without it."""
     found = _families(kinds)
     others = found - {_TEXT}
     return len(others) > 1 or _MAP in found or (_TEXT in found and not others <= _COMPARED)
@@ -133,7 +132,7 @@ _NOT_CAST = {
     "o": "baznuq@%&",
     "b": "ysilfdeoaznuq@%&",
 }
-"""For the letter of a target, the letters of types that Spark does not cast to it in ANSI mode."""
+"""By letter of a target type, the letters of types that Spark does not cast to it in ANSI mode."""
 
 
 def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
@@ -143,7 +142,7 @@ def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
 
 
 def has_no_text(kind: exp.DataType | None) -> bool:
-    """Return whether Spark refuses to take values of a type as text, as LIKE does."""
+    """Return whether Spark refuses to use values of a type as text, as in LIKE."""
     return not _families((kind,)).isdisjoint("@%&")
 
 
@@ -155,7 +154,7 @@ def letter_of_key(key: str | None) -> str | None:
 
 
 def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return arguments as one text for `find_result`; None if some are unknown.
+    """Return the arguments of a call as a text for `find_result`; None if some are unknown.
 
     Args:
         letters: A letter per argument.
@@ -201,9 +200,7 @@ def find_result(
 def is_refused_call(name: str, letters: str) -> bool:
     """Return whether Spark certainly refuses a call for the types of its arguments.
 
-    Args:
-        name: The function's canonical name (`spark_functions.ALIASES`).
-        letters: A letter per argument; `ANY` for one whose type is not known.
+    `name` is the function's canonical name; `letters` has `ANY` for an unknown type.
 
     >>> is_refused_call("sum", "o"), is_refused_call("sum", "?"), is_refused_call("sum", "i")
     (True, False, False)
@@ -212,7 +209,7 @@ def is_refused_call(name: str, letters: str) -> bool:
 
 
 class Row(NamedTuple):
-    """One pattern of a function's arguments, and the result of calls that match it."""
+    """A pattern of a function's arguments, and the result of calls that match the pattern."""
 
     places: tuple[frozenset[str], ...]
     many: bool
@@ -228,7 +225,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether the letters match; from `MANY` on they are tested by the last place."""
+        """Return whether the letters match; the last place also tests all further letters."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)
@@ -255,7 +252,7 @@ def _refusals(name: str) -> tuple[Row, ...]:
 
 
 def read_pattern(pattern: str, result: str) -> Row:
-    """Read one pattern.
+    """Read one pattern of the table.
 
     >>> read_pattern("{day,hour}[az]*", "DATE").covers(["day", "z"])
     True

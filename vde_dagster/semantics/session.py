@@ -1,4 +1,4 @@
-"""Properties of a query's session that the rules for comparing queries depend on."""
+"""Properties of a query's session that the comparison of queries depends on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Session:
     """Assumptions about a session.
 
     Args:
-        has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, as it does by Spark's
-            default of `spark.sql.timestampType`.
-        unlike: The setting or statement that may invalidate the rules, or None.
+        has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, as by default
+            (`spark.sql.timestampType`).
+        unlike: The setting or statement that may invalidate the comparison of queries, or None.
     """
 
     has_zoned_timestamps: bool
@@ -31,13 +31,11 @@ class Session:
 
 
 UNKNOWN = Session(has_zoned_timestamps=False)
-"""A session with only those assumptions that hold for every session, if its language is Spark's
-default.
-"""
+"""A session about which nothing is assumed except Spark's default language."""
 
 
 def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str]) -> Session:
-    """Return the session of a model, according to its project's settings and its statements."""
+    """Return the session of a model, from its project's settings and its statements."""
     statements = tuple(statements)
     last: dict[str, str | None] = {**dict(settings), **dict(read_settings(statements))}
     for key, value in last.items():

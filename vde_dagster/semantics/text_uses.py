@@ -26,7 +26,7 @@ def are_only_texts(
 ) -> bool:
     """Return whether Spark certainly uses some literals of a query as texts.
 
-    A literal stays a text where it is compared with texts, and as an output column of type STRING.
+    A literal is used as a text if it is compared with texts, or is an output column of type STRING.
     For an unknown type, and at every other place, the result is false.
 
     Args:

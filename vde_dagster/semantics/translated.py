@@ -1,4 +1,4 @@
-"""Operators in translated texts besides a model's query: audits, statements, keys and tests.
+"""Operators in translated texts other than a model's query: audits, statements, keys and tests.
 
 The analysis of a model's query checks the query's operators; these texts are not analyzed.
 """
@@ -27,7 +27,7 @@ def find_operators(
 
     Args:
         text: Spark SQL of a query or a statement; a text that cannot be parsed has no findings.
-        functions: Functions of the sessions in addition to Spark's own.
+        functions: User functions in addition to Spark's own.
     """
     if origin.dialect in SPARKS:
         return ()

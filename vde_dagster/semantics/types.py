@@ -1,8 +1,8 @@
-"""Types of expressions by Spark's rules, and the types of values that a column takes.
+"""Types of expressions by Spark's rules, and the types of values that can be stored in a column.
 
-The types of calls and operators come from a table that Spark wrote (`function_types`); types of
-DECIMAL follow Spark's rules here. An expression that neither covers has no known type. Store
-assignment follows the rules of ANSI, which Iceberg's tables always use.
+The types of calls and operators come from a table generated with Spark (`function_types`); types of
+DECIMAL follow Spark's rules here. All other expressions have unknown types. Store assignment
+follows the rules of ANSI, which Iceberg's tables always use.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _D = exp.DType
 _INTEGERS = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT)
 _LONGEST_INT, _LONGEST_BIGINT = 2**31, 2**63
 _LEAST = {str(_LONGEST_INT): "INT", str(_LONGEST_BIGINT): "BIGINT"}
-"""Types of the smallest INT and BIGINT, by their digits after the minus sign."""
+"""Types of the minimum INT and BIGINT, by their digits after the minus sign."""
 _ROOM = dict(zip(_INTEGERS, (3, 5, 10, 20), strict=True))
-"""Digits that a whole number needs in a DECIMAL."""
+"""Number of digits of a DECIMAL that can have all values of an integer type."""
 MOST_DIGITS = 38
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT"}
 
 OF_ONE_TYPE = frozenset({"coalesce", "nvl", "greatest", "least", "array"})
-"""Functions of any number of values; the common type of the values decides the result's type."""
+"""Functions of any number of values whose common type is the result's type."""
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _UNKNOWN = exp.DataType(this=_D.UNKNOWN)
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
@@ -106,7 +106,7 @@ _SIGNS: dict[type, str] = {
     exp.BitwiseRightShift: "shiftright",
     exp.DPipe: "concat",
 }
-"""Operators by their names in the table of functions."""
+"""Names of operators in the table of functions."""
 
 
 def _operation(e: exp.Binary) -> Type:
@@ -168,7 +168,7 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     """Return the digits before and after the point of an integer type or a DECIMAL.
 
-    With `shown`, only the written digits of a literal count, as next to an operator.
+    With `shown`, only the written digits of a literal count, as Spark counts them in arithmetic.
     """
     e, kind = e.unnest(), infer(e)
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
@@ -188,7 +188,7 @@ def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
 
 
 def _decimal(whole: int, scale: int) -> Type:
-    """Return a DECIMAL; None for more digits than a DECIMAL has, where settings decide."""
+    """Return a DECIMAL; None for more than 38 digits, because settings determine the type."""
     digits = max(whole + scale, 1)
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
@@ -197,7 +197,7 @@ _PADDED = (_D.CHAR, _D.VARCHAR)
 
 
 def _cast(e: exp.Cast) -> Type:
-    """Return the type of a cast: Spark casts to STRING in place of CHAR and VARCHAR."""
+    """Return the type of a cast; Spark casts to STRING instead of CHAR and VARCHAR."""
     kind: exp.DataType = e.args["to"]
     if kind.this in _PADDED:
         return data_type("STRING")
@@ -206,14 +206,14 @@ def _cast(e: exp.Cast) -> Type:
 
 
 def case_branches(e: exp.Case) -> list[exp.Expr]:
-    """Return the values that a CASE chooses from, ELSE included."""
+    """Return the values of a CASE, including ELSE."""
     default = e.args.get("default")
     values = [branch.args["true"] for branch in e.args["ifs"]]
     return [*values, *([default] if default is not None else [])]
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
-    """Return the common type of all values, or a DECIMAL with room for them; any type for NULLs."""
+    """Return the common type of values, such as a DECIMAL with enough digits; ignore NULLs."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
@@ -280,7 +280,7 @@ def _typed_literal(name: str, text: str) -> Type:
 
 
 def _named(arguments: Sequence[exp.Expr]) -> Fields:
-    """Return the fields of `named_struct('x', a)`; a computed name is empty."""
+    """Return the fields of `named_struct('x', a)`; the name of a computed field is empty."""
     names = (one if isinstance(one, exp.Literal) else None for one in arguments[::2])
     texts = ("" if one is None else str(one.this).strip("'\"") for one in names)
     return list(zip(texts, arguments[1::2], strict=False))
@@ -345,7 +345,7 @@ _SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def infer_family(e: exp.Expr) -> Type:
-    """Return the type of an expression, or DOUBLE for a number whose own type a setting decides."""
+    """Return the type of an expression, or DOUBLE for a number whose type depends on a setting."""
     found, e = infer(e), e.unnest()
     if found is not None:
         return found
@@ -376,7 +376,7 @@ def refuses_operands(e: exp.Binary) -> bool:
 
 
 def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
-    """Return the type that Spark's own table has for a call, or None."""
+    """Return the type of a call from the table of functions, or None."""
     units = spark_functions.UNITS.get(name, {})
     unit = _unit(name, arguments[0]) if 0 in units and arguments else None
     rest = arguments if unit is None else arguments[1:]
@@ -409,7 +409,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """Return the type that an entry derives from an argument: itself, an array, or a part."""
+    """Return the type that an entry derives from an argument: the same, an array, or a part."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":

@@ -1,1 +1,1 @@
-"""The relational algebra: its nodes, normal forms of expressions, and keys of its relations."""
+"""The relational algebra: its nodes, normal forms of expressions, and keys of relations."""

@@ -1,11 +1,11 @@
-"""The relational algebra of parsed queries, with normal forms of its expressions.
+"""The relational algebra of parsed queries, with normal forms of their expressions.
 
 A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a set
-of conditions. Select-project-join subqueries dissolve into the surrounding group; other subqueries
-(an aggregation, a LIMIT, a set operation) become separate sources. The right side of a LEFT JOIN, a
-lateral subquery and a generator are sources that depend on the row of the other sources: ``a LEFT
-JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs. In this
-form, joins of every kind but FULL need no order.
+of conditions. Select-project-join subqueries are merged into the surrounding group; other
+subqueries (an aggregation, a LIMIT, a set operation) become separate sources. The right side of a
+LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the other
+sources: ``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of
+NULLs. In this form, all joins except FULL need no order.
 
 Normal forms keep an expression's value on any data, NULLs and NaNs included. Some expressions are
 deliberately unchanged: sums are not re-associated (floats round, integers overflow), decimals are
@@ -31,17 +31,17 @@ BOOLEAN = frozenset(
 )
 """Tags of expressions that are certainly boolean."""
 COMPARED = ("eq", "neq", "lt", "le", "nseq")
-"""Tags of comparisons; a NULL operand makes the result NULL, except for the last tag."""
+"""Tags of comparisons; a NULL operand makes the result NULL, except for `nseq`."""
 AGGREGATES = ("aggregate", "ordered aggregate")
 UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
-"""Tags with operands that are sorted by digest before hashing."""
+"""Tags whose operands are sorted by digest before hashing."""
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _INTEGER = re.compile(r"-?[0-9]+")
 _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An expression. Interned by `Terms`, so equal expressions are one object."""
+    """An expression; `Terms` creates each distinct expression once, so equal ones are identical."""
 
     __slots__ = ("parts", "serial", "tag")
 
@@ -55,18 +55,18 @@ class Node:
 
 
 class Terms:
-    """Makes and interns the expressions of one query."""
+    """Creates the expressions of one query, each distinct expression once."""
 
     __slots__ = ("_known", "has_zoned_timestamps", "keys", "same_type")
 
     def __init__(self) -> None:
         self.has_zoned_timestamps = False
-        """Whether TIMESTAMP is known to be the type with a time zone."""
+        """Whether TIMESTAMP certainly is the type with a time zone."""
         self._known: dict[tuple[Any, ...], Node] = {}
         self.keys: dict[Group, list[frozenset[Node]]] = {}
-        """What `uniqueness` found out about groups that are finished."""
+        """Results of `uniqueness` for completed groups."""
         self.same_type: set[Node] = set()
-        """Equalities whose two sides have one type, so that they map values one to one."""
+        """Equalities between values of one type, which map these values one to one."""
 
     def make(self, tag: str, *parts: Any) -> Node:
         """Return the expression with a tag and parts (nodes, text, numbers, sources, rels)."""
@@ -81,12 +81,12 @@ class Terms:
         return list(self._known.values())
 
     def forget(self) -> None:
-        """Drop the expressions; their subqueries and scopes are reference cycles."""
+        """Remove the parts of all expressions, whose subqueries and scopes are reference cycles."""
         for node in self._known.values():
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator whose operands may be swapped."""
+        """Create an operator with operands in a fixed order, because they may be swapped."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
@@ -100,7 +100,7 @@ class Terms:
     def literal(self, text: str) -> Node:
         """Create a number or string as `sql.grammar.tokens` writes it, with quotes and suffix.
 
-        Removes leading zeros of integers and the sign of zero, and joins adjacent strings.
+        Leading zeros of integers and the sign of zero are removed, and adjacent strings joined.
         """
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
@@ -109,10 +109,10 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Combine operands with AND or OR: flatten nested operands, drop repeated and neutral ones.
+        """Combine operands with AND or OR: flatten nested ones, drop repeated and neutral ones.
 
         FALSE in AND and TRUE in OR stay next to operands that are not literals, whose evaluation
-        may raise an error; `simplify.facts` decides.
+        may raise an error; `simplify.facts` removes them if that is safe.
         """
         neutral = tag == "and"
         absorbing: Node | None = None
@@ -134,7 +134,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """Negate a condition; NOT moves inwards as far as NULLs and the order of values allow.
+        """Negate a condition; move NOT inwards as far as NULLs and the order of values allow.
 
         Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
         """
@@ -163,9 +163,7 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def arithmetic(self, op: str, left: Node, right: Node) -> Node:
-        """Create a sum, difference or product; INT literals are folded where the result is an
-        INT.
-        """
+        """Create a sum, difference or product; fold INT literals if the result is an INT."""
         a, b = integer(left), integer(right)
         if a is not None and b is not None:
             value = a + b if op == "add" else a - b if op == "sub" else a * b
@@ -178,7 +176,7 @@ class Terms:
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
-        """Create a unary minus: an INT literal takes the sign, other literals keep their type."""
+        """Create a unary minus: an INT literal gets the sign, other literals keep their type."""
         value = integer(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
@@ -204,12 +202,12 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 
 
 def case_values(node: Node) -> list[Node]:
-    """Return the values of a CASE, including its ELSE."""
+    """Return the values of a CASE, its ELSE included."""
     return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
 def plain_total(body: Node) -> tuple[str, Node] | None:
-    """Return the function and the argument of an aggregate function of one argument."""
+    """Return the function and the argument of an aggregate function with one argument."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
@@ -221,7 +219,7 @@ def is_false(node: Node) -> bool:
 
 
 def null_test(node: Node) -> Node | None:
-    """Return the operand of an IS NULL, or None for any other node."""
+    """Return the operand of an IS NULL, or None."""
     if node.tag != "Is":
         return None
     asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
@@ -229,13 +227,13 @@ def null_test(node: Node) -> Node | None:
 
 
 def plain_string(text: str) -> str | None:
-    """Return the value of a string in single quotes without escapes; None for any other literal."""
+    """Return the value of a string in single quotes without escapes; None for other literals."""
     found = _PLAIN.fullmatch(text)
     return found[1] if found else None
 
 
 def is_plain_date(text: str) -> bool:
-    """Return whether a literal is a string of a valid day, written as `'2024-02-29'`."""
+    """Return whether a literal is a string with a valid day, such as `'2024-02-29'`."""
     value = plain_string(text)
     try:
         return value is not None and bool(parse_day(value))
@@ -245,21 +243,14 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Correlation of a subquery: the columns of surrounding queries that it names.
-
-    It may be determined after the columns were created.
-    """
+    """Whether a subquery names columns of outer queries; may be set after its columns exist."""
 
     found: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A table: a parent model or an external table.
-
-    Args:
-        open: Whether it may have unknown columns.
-    """
+    """A table: a parent model or an external table; `open` if it may have unknown columns."""
 
     table: str
     rows: bytes
@@ -274,9 +265,9 @@ class Group:
     """Sources of one SELECT, and the conditions on their rows.
 
     Args:
-        joins: The subset of the conditions that comes from a join's ON (for lineage).
-        sorts: ORDER BY expressions of dissolved subqueries; only functions that depend on the order
-            of rows use them.
+        joins: Conditions that come from a join's ON (for lineage).
+        sorts: ORDER BY expressions of merged subqueries, for functions that depend on the order
+            of rows.
     """
 
     sources: list[Source] = field(default_factory=list)
@@ -285,7 +276,7 @@ class Group:
     sorts: list[Node] = field(default_factory=list)
 
     def absorb(self, other: Group) -> None:
-        """Take in another group, as an inner join does."""
+        """Add the sources and conditions of another group, as an inner join does."""
         self.sources += other.sources
         self.conditions += other.conditions
         self.joins |= other.joins
@@ -300,7 +291,7 @@ class Group:
         self.sources += [*more, *behind]
 
     def snapshot(self) -> Group:
-        """Return the group in its current state, for a window that is computed over it."""
+        """Return a copy of the group in its current state, for a window over it."""
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
@@ -311,7 +302,7 @@ class _Exporting:
     columns: list[Node]
 
     def export(self, node: Node) -> int:
-        """Return the position of an inner expression among the columns."""
+        """Return the position of an inner expression among the columns; add it if missing."""
         if node in self.columns:
             return self.columns.index(node)
         self.columns.append(node)
@@ -325,7 +316,7 @@ class Derived(_Exporting):
     - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
     - ``limit``: the first rows; `args` are the limits and the sort order.
     - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
-    - ``block``: the group itself, kept apart.
+    - ``block``: the group itself, not merged into the outer group.
     """
 
     op: str
@@ -352,8 +343,8 @@ class FullJoin(_Exporting):
 class SetOperation:
     """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position.
 
-    `alike`: every column has the same known type, without parts, in all queries. Otherwise the
-    result's type, and so its values, may depend on the order of the queries.
+    `alike` is true if every column has the same known type, without parts, in all queries.
+    Otherwise the result's types, and so its values, may depend on the order of the queries.
     """
 
     op: str
@@ -364,7 +355,7 @@ class SetOperation:
 
 @dataclass(slots=True, eq=False)
 class Generator:
-    """A table function over the row of the other sources (such as explode)."""
+    """A table function, such as explode, over the row of the other sources."""
 
     op: str
     outer: bool
@@ -384,10 +375,7 @@ Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Const
 
 @dataclass(slots=True)
 class Output:
-    """An output column: its name, its expression, and its type if known.
-
-    `written` is the name in its original case, if known.
-    """
+    """An output column; its type, and its name as written, are set if known."""
 
     name: str
     node: Node
@@ -404,7 +392,7 @@ class Rel:
     """The relation that a query returns.
 
     `local` marks the right side of a semi or anti join, whose conditions name sources of the left
-    side. `rest` provides further columns if a star includes unknown columns.
+    side. `rest` has further columns if a star includes unknown columns.
     """
 
     group: Group
@@ -418,7 +406,7 @@ Replacement = Callable[[Node], Node | None]
 
 
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
-    """Replace expressions according to a rule, from the top.
+    """Replace expressions by a rule, outer expressions first.
 
     The rule returns the replacement, which is not searched further, or None to search inside;
     `memo` is shared between calls with the same rule.
@@ -440,7 +428,7 @@ def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node])
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield expressions with all their parts, each once; queries inside them are not searched."""
+    """Yield expressions with all their parts, each once, but not the parts of inner queries."""
     seen: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -452,15 +440,13 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Assign to each pending window the group that it is computed over."""
+    """Set the group over which each pending window is computed."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
 
 class _Completion:
-    """The rule for windows, which may be nested. It is a class because a closure would keep itself
-    alive.
-    """
+    """The rule for windows, which may be nested; a closure would keep itself alive."""
 
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group
@@ -488,11 +474,11 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     Generator: lambda generator: generator.args,
     Constant: lambda constant: (cell for row in constant.rows for cell in row),
 }
-"""Parts of a query's nodes, by class; other nodes, such as texts, have no parts."""
+"""Parts of a query's nodes, by class; other values, such as texts, have no parts."""
 
 
 def sources_in(part: Any) -> set[Any]:
-    """Return the sources that references in a node, group, source or query point at."""
+    """Return the sources of all references in a node, group, source or query."""
     found: set[Any] = set()
     seen: set[Any] = set()
     stack = [part]

@@ -1,7 +1,7 @@
 """Unique keys of relations: a LEFT JOIN to a relation by its key adds no rows.
 
 Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
-…) = 1``. They pass through joins whose other sides have at most one match. An equality counts
+…) = 1``. They remain keys of joins whose other sides have at most one match. An equality is used
 only between values of like types: ``'1'`` and ``'01'`` both equal the number 1. NULLs of a key are
 equal, so ``valid_to IS NULL`` leaves one row per id of a table with the key (id, valid_to).
 """
@@ -24,7 +24,7 @@ from vde_dagster.semantics.algebra.nodes import (
 Key = frozenset[Node]
 _MAX_KEYS = 8
 MOST_SOURCES = 12
-"""Maximum number of sources of a join that is searched for keys; it bounds the time."""
+"""Maximum number of a join's sources that are searched for keys, to limit the time."""
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
@@ -33,7 +33,7 @@ def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
 
 
 def group_keys(group: Group, terms: Terms) -> list[Key]:
-    """Return sets of expressions whose values are different in any two rows of the group."""
+    """Return sets of expressions whose values differ between any two rows of the group."""
     if not _multiplying(group):
         return [frozenset()]
     if _spread(group, set(), terms):
@@ -123,7 +123,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
 
 
 def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
-    """Return whether an expression has one value, given one row of the known sources."""
+    """Return whether an expression has only one value, given one row of the known sources."""
     if node.tag in ("window", "scalar", "unknown"):
         return False
     return not (sources_in(node) & own - known)
@@ -144,7 +144,7 @@ def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
 
 
 def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
-    """Find ``ROW_NUMBER() OVER (PARTITION BY k …) = 1`` in conditions: the window and its keys."""
+    """Return the window and the keys of each ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``."""
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
         if condition.tag not in ("eq", "le"):

@@ -1,4 +1,4 @@
-"""Expressions of Spark's type VOID, the type of a bare NULL."""
+"""Expressions of Spark's type VOID, the type of a plain NULL."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _OF_ARGUMENTS = {
     "nvl2": slice(2, None),
     "map": slice(2, None, 2),
 }
-"""Arguments whose type decides the type of a call's value, or of its elements."""
+"""Arguments whose type determines the type of a call's value, or of its elements."""
 
 
 def is_void(node: Node) -> bool:
-    """Return whether an expression is NULL of Spark's type VOID in all rows."""
+    """Return whether an expression is NULL, of Spark's type VOID, in all rows."""
     made = _typing_parts(node)
     return node.tag == "Null" or (bool(made) and all(map(is_void, made)))
 
 
 def _typing_parts(node: Node) -> list[Node]:
-    """Return the parts that an expression takes its type from; empty if there are none."""
+    """Return the parts that determine an expression's type; empty if there are none."""
     tag, parts = node.tag, node.parts
     if tag == "case":
         return case_values(node)
@@ -46,7 +46,7 @@ def _typing_parts(node: Node) -> list[Node]:
 
 
 def _sources_of_column(source: Any, key: Any) -> list[Node]:
-    """Return the expressions that a column's values come from; empty for a table's column."""
+    """Return the expressions that compute a column's values; empty for a table's column."""
     if isinstance(source, (Derived, FullJoin)):
         return [source.columns[key]]
     if isinstance(source, SetOperation):

@@ -1,1 +1,1 @@
-"""Binding: from syntax trees of queries to the relational algebra, with every name resolved."""
+"""Binding: from the syntax tree of a query to the relational algebra, with names resolved."""

@@ -1,4 +1,4 @@
-"""The binder: it reads one query, and records its mistakes and why it may be opaque."""
+"""The binder, which binds one query, and records mistakes and why the query may be opaque."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONDITIONS = (exp.DType.BOOLEAN, exp.DType.NULL, exp.DType.UNKNOWN)
 
 
 class Unsupported(Exception):
-    """A construct that is not understood: the whole query is compared as text."""
+    """A construct that the analysis does not support: the whole query is compared as text."""
 
 
 def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
@@ -56,10 +56,10 @@ Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
-    """Reads one query; arguments as for `analyze`."""
+    """Binds one query; arguments as for `analyze`."""
 
     CTE_BUDGET = 64
-    """Maximum number of CTE readings that are dissolved; later readings stay separate."""
+    """Maximum number of uses of CTEs that are merged into the query; others stay separate."""
 
     def __init__(
         self,
@@ -79,19 +79,17 @@ class Binder:
         self.doubt: str | None = None
         self.mistakes: list[SemanticError] = []
         self.partial: str | None = None
-        """Reason why unknown columns may exist, after a star of a table with unknown columns."""
+        """Reason why unknown columns may exist, set after a star of a table with such columns."""
         self.noted: list[Noted] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
         self.using_calls_coalesce = False
-        """Whether USING of a FULL JOIN makes the expression of a call of `coalesce`; in versions
-        they differ.
+        """Whether a column of a FULL JOIN with USING has the same expression as `coalesce`; not for
+        versions.
         """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind an expression; an unsupported one becomes an unknown node, with the reason
-        recorded.
-        """
+        """Bind an expression; if it is unsupported, record why, and return an unknown node."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -103,9 +101,7 @@ class Binder:
         return self.give_up(f"{name} is not understood", *self.bind_children(e, scope))
 
     def _negated(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind NOT LIKE and similar predicates; with ANY and ALL, the NOT applies to each
-        pattern.
-        """
+        """Bind NOT LIKE and similar predicates; with ANY and ALL, NOT applies to each pattern."""
         e.set("negate", None)
         try:
             node = self.bind(e, scope)
@@ -140,20 +136,20 @@ class Binder:
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Record why the query is opaque, and continue with lineage and names.
+        """Record why the query is opaque, and return an unknown node over the operands.
 
-        Without operands, any column of any table may flow into the expression.
+        Without operands, the node may depend on any column of any table.
         """
         if self.doubt is None:
             self.doubt = why
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Record that a function is not supported: the result depends on its arguments alone."""
+        """Record that a function is not supported; its result depends only on its arguments."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def condition(self, node: Node, e: exp.Expr) -> Node:
-        """Bind a whole condition; Spark refuses a NULL without a type as a condition."""
+        """Bind a whole condition; Spark refuses NULL without a type as a condition."""
         if is_void(node):
             return self.give_up("NULL as a condition", node)
         return self.boolean(node, e)
@@ -173,7 +169,7 @@ class Binder:
         return self.give_up("values of types that have none in common", node)
 
     def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
-        """Bind a comparison of values; Spark compares no maps, and only some pairs of types."""
+        """Bind a comparison; Spark compares only some pairs of types, and no maps."""
         maps = any(called(e.unnest()) == "map" for e in values)
         if maps or are_not_comparable(map(infer_family, values)):
             return self.give_up("a comparison of types that Spark does not compare", node)
@@ -182,7 +178,7 @@ class Binder:
     def mistaken(self, mistake: SemanticError) -> Node:
         """Record a mistake and continue, so that all mistakes of a query are reported at once.
 
-        If a star includes unknown columns, the name may exist, and no mistake is recorded.
+        After a star with unknown columns, a name may exist, so no mistake is recorded.
         """
         if self.partial is not None:
             return self.give_up(self.partial)
@@ -190,7 +186,7 @@ class Binder:
         return self.give_up(mistake.message)
 
     def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
-        """Record something that Spark will refuse, to be reported as a finding of the query."""
+        """Record a construct that Spark refuses, to be reported as a finding."""
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...]) -> NamedSource:

@@ -1,6 +1,6 @@
 """Calls of functions, operators and window functions as nodes of the algebra.
 
-`spark_functions` lists the synonyms, which are proved on Spark itself.
+`spark_functions` lists the synonyms of functions, which were tested on Spark.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
 
 
 def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return arguments of a call that need a common type."""
+    """Return groups of a call's arguments; the arguments of each group need a common type."""
     if name in OF_ONE_TYPE:
         return [arguments]
     if name == "map":
@@ -81,7 +81,7 @@ def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
 
 
 def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return arguments of a call that are compared with each other."""
+    """Return groups of a call's arguments that are compared with each other."""
     if name == "nullif":
         return [arguments]
     searched = arguments[1:-1:2] if name == "decode" else []
@@ -115,7 +115,7 @@ def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> N
 
 
 def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a call's arguments; a star is replaced by its columns."""
+    """Bind a call's arguments; replace a star by its columns."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
@@ -144,14 +144,10 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an integer literal next to a DECIMAL the DECIMAL type with the literal's number of
-    digits.
+    """Give an integer literal next to a DECIMAL the DECIMAL type with its number of digits.
 
-    Spark does this only for a bare literal: `e + 3` and `e + (4 - 1)` have different types.
-
-    Args:
-        parts: The two operands of an arithmetic operator.
-        sides: The nodes of the operands.
+    Spark does this only for a plain literal: `e + 3` and `e + (4 - 1)` have different types.
+    `parts` and `sides` are the two operands of an arithmetic operator and their nodes.
     """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
@@ -215,7 +211,7 @@ _BY_UNIT = {
     **dict.fromkeys(("date_add", "timestampadd"), "timestampadd"),
     **dict.fromkeys(("datediff", "timestampdiff", "timediff"), "timestampdiff"),
 }
-"""Functions that Spark's parser treats as one if three arguments begin with a unit."""
+"""Functions that are equal in Spark if they have three arguments, the first of them a unit."""
 
 
 def _is_blank(node: Node) -> bool:
@@ -275,7 +271,7 @@ def _normal_interval(text: str) -> str:
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE as a column of that name, or else as the function."""
+    """Bind a word such as CURRENT_DATE as the column of that name, else as the function."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -309,7 +305,7 @@ _OF_CONDITIONS = ("count_if", "bool_and", "bool_or", "every", "some", "any")
 
 
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """Bind an aggregate function and its arguments; COUNT(*) and COUNT of a literal count rows."""
+    """Bind an aggregate function; COUNT(*) and COUNT of a literal both count rows."""
     name = called(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
@@ -395,19 +391,19 @@ COMPARISONS = {
 
 
 def call(terms: Terms, name: str, *arguments: Any) -> Node:
-    """Bind a call of one of Spark's functions with one value per row."""
+    """Create a call of a Spark function that returns one value per row."""
     return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
 
 
 def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE or IF from conditions and values in turn; a missing ELSE is NULL."""
+    """Create a CASE or IF from alternating conditions and values; a missing ELSE is NULL."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)
 
 
 def cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
-    """Bind a cast; TRY_CAST when it is safe."""
+    """Create a cast, or a TRY_CAST if `safe`."""
     return terms.make("cast", safe, type_key(target), this)
 
 
@@ -423,7 +419,7 @@ BINARY: dict[type, tuple[Maker, str]] = {
     exp.DPipe: (call, "concat"),
     exp.Mod: (call, "mod"),
 }
-"""Constructors of nodes with two operands, and the nodes' names."""
+"""Constructors of nodes with two operands, with the nodes' names."""
 
 
 _STEADY = ("aggregate", "ranking")
@@ -433,14 +429,14 @@ _ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_valu
 
 
 _BY_ROWS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile"})
-"""Functions that always use the frame of all rows so far, whatever the query specifies."""
+"""Functions that always use the frame of all rows up to the current one."""
 _FRAME_ARGS = {"kind", "start", "start_side", "end", "end_side"}
 _SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
 _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window as ``pending window``, which the SELECT completes with the group."""
+    """Bind a window as ``pending window``; the SELECT later adds the group."""
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)
@@ -497,7 +493,6 @@ def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
 
 
 def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
-    """Return whether a frame is Spark's default frame."""
     if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
         return False
     kind, bounds = spec.args.get("kind"), _bounds(spec)
@@ -511,7 +506,7 @@ def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
 def _inherit(
     binder: Binder, e: exp.Window, scope: Scope
 ) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None] | None:
-    """Return PARTITION BY, ORDER BY and the frame, with parts inherited from a named window."""
+    """Return PARTITION BY, ORDER BY and the frame, including parts of a named window."""
     partition = list(e.args.get("partition_by") or [])
     order_by = e.args.get("order")
     order = list(order_by.expressions) if order_by is not None else []
@@ -531,7 +526,7 @@ def _inherit(
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     """Return a window's function, and whether its value can differ in rows with equal sort keys.
 
-    Aggregate functions in its arguments belong to the grouped query below the window, as in
+    Aggregate functions in its arguments belong to the grouped query that the window reads, as in
     ``SUM(SUM(x)) OVER ()``.
     """
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
@@ -552,7 +547,7 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
 
 
 def sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """Bind one ORDER BY expression with its direction and the position of NULLs."""
+    """Bind an ORDER BY expression with its direction and the position of NULLs."""
     if not isinstance(e, exp.Ordered):
         return binder.terms.make("sort", False, True, binder.bind(e, scope))
     if e.args.get("with_fill"):

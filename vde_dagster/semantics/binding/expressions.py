@@ -1,8 +1,4 @@
-"""SQL expressions as nodes of the algebra: operands, lambdas, struct fields and elements, and
-subqueries.
-
-`calls` reads functions and operators, `queries` the queries in expressions.
-"""
+"""SQL expressions as nodes of the algebra; `calls` binds functions and operators."""
 
 from __future__ import annotations
 
@@ -98,7 +94,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
 
 
 def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
-    """Bind LIKE with an ESCAPE character, as one operator with three operands."""
+    """Bind LIKE with an ESCAPE character as one operator with three operands."""
     like = e.this.unnest()
     if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
         return binder.give_up("ESCAPE of something unknown", *binder.bind_children(e, scope))
@@ -134,7 +130,7 @@ def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> N
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """Bind a plus sign, which `grammar.tokens` wrote as an operator that Spark does not have."""
+    """Bind a plus sign, which `grammar.tokens` writes as an operator that Spark does not have."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))
@@ -151,7 +147,7 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
-    """Bind IS NULL, or IS TRUE and IS FALSE, which take a BOOLEAN."""
+    """Bind IS NULL, IS TRUE or IS FALSE; the latter two take a BOOLEAN."""
     this = binder.bind(e.this, scope)
     if isinstance(e.expression, exp.Boolean):
         this = binder.boolean(this, e.this)
@@ -213,7 +209,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda; its parameters are identified by depth and position."""
+    """Bind a lambda, whose parameters are identified by depth and position."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)

@@ -1,4 +1,4 @@
-"""Generators (such as explode): table functions over the row of the other sources."""
+"""Generators, such as explode: table functions over the row of the other sources."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """Return the generator of a function, and whether it is OUTER; None for other functions."""
+    """Return the kind of a generator function, and whether it is OUTER; None for others."""
     return GENERATOR_KINDS.get(called(e))
 
 
 def bind_generator(
     binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
 ) -> tuple[Generator, list[Output]]:
-    """Read a generator call.
-
-    Args:
-        names: The aliases of the generator's columns as the author wrote them, or empty.
+    """Bind a generator call; `names` are its columns' aliases as written, or empty.
 
     Raises:
         Unsupported: The number or the names of the generator's columns are not known.
@@ -96,7 +93,7 @@ def _types(op: str, first_type: Any, count: int) -> list[Any]:
 
 
 def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
-    """Read a VALUES list; its rows keep their order, so that columns stay aligned."""
+    """Bind a VALUES list; its rows keep their order, so that columns stay aligned."""
     rows = [
         [binder.bind(cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
         for row in e.expressions
@@ -122,7 +119,7 @@ def _is_row(e: exp.Expr) -> bool:
 
 
 def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:
-    """Read RANGE(…) in FROM."""
+    """Bind RANGE(…) in FROM."""
     note_arguments(binder, e)
     arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):

@@ -30,10 +30,9 @@ Grouping = list[list[Node]]
 def bind_group_by(
     binder: Binder, e: exp.Group | None, outputs: list[Output], scope: Scope
 ) -> Grouping:
-    """Read a GROUP BY; without one, all rows are one group.
+    """Bind a GROUP BY; without one, all rows are one group.
 
-    Args:
-        outputs: The SELECT list, for ordinals and GROUP BY ALL.
+    `outputs` is the SELECT list, for ordinals and GROUP BY ALL.
     """
     if e is None:
         return [[]]
@@ -79,7 +78,7 @@ def has_sets(e: exp.Group) -> bool:
 
 
 class _KeyReader:
-    """Reads the elements of one GROUP BY."""
+    """Binds the elements of one GROUP BY."""
 
     def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
         self._binder = binder
@@ -89,7 +88,7 @@ class _KeyReader:
         self.has_two_names_of_one_value = False
 
     def element(self, item: exp.Expr) -> list[list[Node]]:
-        """Return the grouping sets of one element."""
+        """Return the grouping sets of one element of the GROUP BY."""
         if isinstance(item, exp.Rollup):
             return _rollup([self._keys(x) for x in item.expressions])
         if isinstance(item, exp.Cube):
@@ -135,7 +134,7 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
 
 
 def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
-    """Return the output column that a position means."""
+    """Return the output column at a position in the SELECT list."""
     text = str(item.this)
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
         if text.isdigit():
@@ -161,10 +160,9 @@ def has_aggregate(node: Node) -> bool:
 def aggregate(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Create the grouped source, and map expressions over ungrouped rows to expressions above it.
+    """Create the grouped source; map expressions over ungrouped rows to expressions over it.
 
-    Args:
-        nodes: Expressions of SELECT, HAVING and ORDER BY.
+    `nodes` are the expressions of SELECT, HAVING and ORDER BY.
     """
     terms = binder.terms
     keys = dict.fromkeys(chain(*grouping))

@@ -1,6 +1,4 @@
-"""Names of tables, columns and struct fields: resolution by scope, references to columns, and
-errors for names that do not exist.
-"""
+"""Names of tables, columns and struct fields: resolution by scope, and errors for missing names."""
 
 from __future__ import annotations
 
@@ -27,12 +25,12 @@ class NamedSource:
 
     Args:
         parts: The alias, or the parts of the table's name.
-        nodes: Expressions of a dissolved subquery's columns; a leaf's are created on demand.
+        nodes: Expressions of a merged subquery's columns; for a table, created on demand.
         open: Whether the columns are unknown, so that any name may exist.
-        rest: The open source of unknown columns that a subquery includes by a star.
-        wraps: Outer joins with the entry on their NULL-supplied side, the innermost first.
-        hidden: Columns that a USING merged, in the order of the joins: an unqualified star leaves
-            them out, and the table's own star has them first.
+        rest: The source with unknown columns that a subquery includes with a star.
+        wraps: Outer joins with this entry on their NULL-supplied side, the innermost first.
+        hidden: Columns that a USING merged, in the order of the joins: an unqualified star omits
+            these columns, and the table's own star has them first.
         written: Names in the case used in the data, where known.
     """
 
@@ -50,7 +48,7 @@ class NamedSource:
     written: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Return whether the column is known to exist."""
+        """Return whether a column certainly exists."""
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
@@ -102,7 +100,7 @@ class Found(NamedTuple):
 
 
 class NotFound(Exception):
-    """No table has the column, and every table's columns are known."""
+    """No table has the column, and the columns of all tables are known."""
 
 
 class Ambiguous(Exception):
@@ -114,14 +112,11 @@ class Ambiguous(Exception):
 
 
 class Unclear(Exception):
-    """The name may mean several things, depending on the engine or on unknown columns."""
+    """The name may have several meanings, depending on the engine or on unknown columns."""
 
 
 def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
-    """Find the column of a dotted name; outer queries are searched after the scope.
-
-    Args:
-        parts: In lower case.
+    """Return the column of a dotted name in lower case; outer queries are searched last.
 
     Raises:
         NotFound, Ambiguous, Unclear: See these classes.
@@ -153,9 +148,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Bind a name that a column and an alias share; its meaning depends on the clause and the
-    engine.
-    """
+    """Resolve a name of both a column and an alias, by the clause and the engine's rules."""
     if column is None or column.node is alias.node:
         return alias
     if scope.clause in ("select", "group"):
@@ -194,7 +187,7 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
 
 
 def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
-    """Return the table that a qualifier means; usually only one table in scope has the name."""
+    """Return the table with the name of a qualifier, which is usually unique in a scope."""
     found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:
@@ -206,7 +199,7 @@ def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
 
 
 def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
-    """Bind a column reference; its type is set on the tree for the annotator."""
+    """Bind a column reference; set its type in the tree for the annotator."""
     identifiers = e.parts
     if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
@@ -237,9 +230,10 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 
 
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
-    """Keep a subquery's column above grouping sets distinct from its expression.
+    """Return a separate node for a subquery's column above grouping sets.
 
-    If a grouping set leaves out the column as a key, the column is NULL but the expression is not.
+    If a grouping set does not include the column as a key, the column is NULL, but not the
+    expression that computes it.
     """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:

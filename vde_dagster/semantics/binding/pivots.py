@@ -2,8 +2,8 @@
 
 `PIVOT (sum(a) FOR k IN (1 AS x))` groups by all columns that it does not name, with an aggregate
 `sum(a) FILTER (WHERE k = 1) AS x`; UNPIVOT is a UNION ALL of one query for each of its columns.
-The caller marks the query as opaque: Spark's rows may differ in corner cases (a count of no rows is
-NULL in a PIVOT), so that the query's version is the version of its text.
+The query's version is the version of its text, because Spark's rows may differ in corner cases (a
+count of no rows is NULL in a PIVOT).
 """
 
 from __future__ import annotations
@@ -34,13 +34,9 @@ _PLAIN = re.compile(r"\w+")
 
 
 def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
-    """Rewrite a table or subquery with a PIVOT or UNPIVOT as a plain query.
+    """Rewrite a table or subquery with a PIVOT or UNPIVOT as a SELECT or UNION; else return None.
 
-    Args:
-        columns: Returns the names of a table's or subquery's columns.
-
-    Returns:
-        A SELECT or UNION; None without a PIVOT or UNPIVOT.
+    `columns` returns the names of a table's or subquery's columns.
 
     Raises:
         Unsupported: There are several PIVOTs, or one has an unsupported form or name.
@@ -86,14 +82,14 @@ def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.E
 
 
 def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """Return an expression whose aggregates only use rows that meet a condition."""
+    """Return an expression whose aggregate uses only rows that meet a condition."""
     if not isinstance(aggregate, exp.Anonymous) or kind(called(aggregate)) not in AGGREGATES:
         raise Unsupported("PIVOT of more than an aggregate")
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield the values that keys are compared with, and Spark's names of the results."""
+    """Yield Spark's name of each result, with the values that the keys are compared with."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

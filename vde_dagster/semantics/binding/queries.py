@@ -50,7 +50,7 @@ _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Read a query whose columns must all be known; arguments and errors as for `bind_partial`."""
+    """Bind a query whose columns must all be known; arguments and errors as for `bind_partial`."""
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
         raise unknown(rel.rest)
@@ -160,7 +160,7 @@ def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope)
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
-    """Return the table that provides a star's unknown columns, or None."""
+    """Return the table with unknown columns that a star includes, or None."""
     if not scope.rest:
         return None
     decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
@@ -215,13 +215,13 @@ def _names(item: exp.Expr) -> list[str]:
 
 _SET_ARGS = {"this", "expression", "with_", "distinct", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
-"""Types that may contain names; a set operation has the names of its first query."""
+"""Types that may contain names; a set operation uses the names of its first query."""
 
 
 def _bind_set_operation(
     binder: Binder, e: exp.SetOperation, outer: Scope | None, known: Ctes
 ) -> Rel:
-    """Read a set operation; arguments and errors as for `bind_partial`."""
+    """Bind a set operation; arguments and errors as for `bind_partial`."""
     only(e, _SET_ARGS)
     known = define_ctes(e.args.get("with_"), known, outer)
     op = e.__class__.__name__.lower()
@@ -261,7 +261,7 @@ def _repeats_column(rel: Rel) -> bool:
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
-    """Return a chain's queries; a UNION includes queries of UNIONs and UNION ALLs on its left."""
+    """Return the queries of a chain of set operations; UNION includes UNIONs on its left."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
     while True:
@@ -341,7 +341,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; without them an ORDER BY only sets the order."""
+    """Apply LIMIT and OFFSET; without them, ORDER BY is only recorded."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset

@@ -33,7 +33,7 @@ _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
 
 @dataclass(slots=True)
 class Sources:
-    """Part of a FROM clause: its contributions to the group and to the names in scope."""
+    """Part of a FROM clause: the sources and conditions of its group, and its names in scope."""
 
     group: Group = field(default_factory=Group)
     entries: list[NamedSource] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Sources:
 
 
 def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
-    """Read FROM, JOINs and LATERAL VIEWs of a SELECT; the scope gets the entries."""
+    """Bind FROM, JOINs and LATERAL VIEWs of a SELECT, and add their names to the scope."""
     from_ = e.args.get("from_")
     if from_ is None:
         if e.args.get("joins") or e.args.get("laterals"):
@@ -58,7 +58,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Return the conjuncts of a condition, and note equalities of like types for uniqueness."""
+    """Return the conjuncts of a condition; record equalities of like types for uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
@@ -150,7 +150,7 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
 
 
 def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
-    """Bind a function in FROM without LATERAL: only outer queries are in its scope."""
+    """Bind a function in FROM without LATERAL, which can name only columns of outer queries."""
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
@@ -269,7 +269,7 @@ def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> S
 
 
 def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
-    """Bind a lateral subquery inside the scope of the tables before it."""
+    """Bind a lateral subquery, which can name columns of the tables before it."""
     from vde_dagster.semantics.binding.queries import bind_query
 
     if e.args.get("view") or e.args.get("outer") or e.args.get("cross_apply") is not None:
@@ -295,7 +295,7 @@ def _generated(binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = Fa
 
 
 _MOST_TABLES = 200
-"""Maximum number of tables in a FROM: the time for looking up names grows with its square."""
+"""Maximum number of tables in a FROM: the time for looking up names grows quadratically."""
 
 
 def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
@@ -430,7 +430,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
 
 
 def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
-    """Resolve a name after USING: the preserved side's column, or both columns coalesced."""
+    """Set the meaning of names after USING: the preserved side's column, or both coalesced."""
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)
@@ -469,10 +469,9 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
 
 
 class Ctes:
-    """CTE definitions in scope at one place: the nearest WITH's first, then outer queries'.
+    """CTE definitions in scope at one place: the nearest WITH first, then the outer queries.
 
-    All places of one WITH share one dict: a copy for each would grow with the square of their
-    number.
+    All places of one WITH share one dict, because copies would take quadratic time and memory.
     """
 
     __slots__ = ("_around", "_before", "_named")
@@ -499,7 +498,7 @@ NO_CTES = Ctes({}, 0, None)
 
 @dataclass(slots=True, eq=False)
 class CteDef:
-    """A definition, its columns' names and its place in its WITH."""
+    """A CTE's definition, its columns' names and its place in its WITH clause."""
 
     query: exp.Expr
     names: list[str]
@@ -528,7 +527,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """Bind the relation of a CTE again for each reference, as a separate source."""
+    """Bind the query of a CTE again for each reference, as a separate source."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:

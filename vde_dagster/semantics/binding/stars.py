@@ -1,4 +1,4 @@
-"""Expanding ``*``, ``t.*``, a struct's ``s.*``, and their EXCEPT."""
+"""Expansion of ``*``, ``t.*``, a struct's ``s.*``, and EXCEPT."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vde_dagster.semantics.binding.names import (
 def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
     """Return the columns that a star includes, in order.
 
-    With `partial`, the scope keeps tables with unknown columns as its `rest`.
+    With `partial`, tables with unknown columns are added to the `rest` of the scope.
 
     Raises:
         Unsupported: A table's columns are unknown, or the star has an unsupported form.
@@ -107,7 +107,7 @@ def _merged_name(scope: Scope, name: str) -> str | None:
 
 
 def unknown(entry: NamedSource) -> Unsupported:
-    """Return the reason why the star of a source with unknown columns cannot be expanded."""
+    """Return the error that the star of a source with unknown columns cannot be expanded."""
     return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
 
 

@@ -1,7 +1,7 @@
 """Mistakes in bound queries, one module per group; checks never change a version.
 
-A check reports a query as refused only where Spark certainly refuses it; unknown parts of a query
-are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies it on Spark.
+A check reports a query as refused only if Spark certainly refuses it; unknown parts of a query
+are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether the text has the construct of a finding: in the tree, commas look like
-    CROSS JOIN.
-    """
+    """Return whether a finding is in the query's text; the tree has commas as CROSS JOIN."""
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -1,4 +1,4 @@
-"""Operators and functions with operands of unsuitable types, as far as types are known."""
+"""Checks of operators and functions for operands of unsuitable types, if types are known."""
 
 from __future__ import annotations
 

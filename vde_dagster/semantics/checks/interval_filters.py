@@ -1,4 +1,4 @@
-"""Filters that leave out a part of a model's interval.
+"""Check for filters that leave out a part of a model's interval.
 
 A filter with `@start_…` and `@end_…` bounds is evaluated for the first and the last value that its
 column has within one interval: `ts <= @end_date` ends at the first midnight of the interval's last
@@ -28,7 +28,7 @@ _UNITS = (
     (_END - _DAY, _END),
     (datetime(2024, 2, 1), _END),
 )
-"""Example interval of each unit, half-open (UTC); a filter that includes one of them is correct."""
+"""An interval per unit, half-open (UTC); a filter that includes any of them is correct."""
 
 _INSTANTS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPNTZ})
 _CASTS = {"date": "DATE", "to_date": "DATE", "timestamp": "TIMESTAMP", "to_timestamp": "TIMESTAMP"}
@@ -47,10 +47,10 @@ _RIGHT = {
 
 
 def interval_filter(column: str, type_: str | None, pattern: str | None = None) -> str:
-    """Return a condition that holds for exactly the rows of an interval.
+    """Return a condition that is true for exactly the rows of an interval.
 
     Args:
-        type_: The column's Spark SQL type; the conditions of all types when None.
+        type_: The column's Spark SQL type; None for the conditions of all types.
         pattern: The strftime format of a column of text or numbers; None means `%Y-%m-%d`.
     """
     kind = (type_ or "").upper().replace("TIMESTAMP_LTZ", "TIMESTAMP")
@@ -64,7 +64,7 @@ def interval_filter(column: str, type_: str | None, pattern: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """One comparison of an expression with a bound made of a time variable."""
+    """A comparison of an expression with a bound that contains a time variable."""
 
     value: exp.Expr
     sign: str
@@ -127,7 +127,7 @@ def _reason(name: str, type_: str, grain: timedelta) -> str:
 
 
 def _bounds(condition: exp.Expr) -> Iterator[_Bound]:
-    """Yield the bounds of a conjunction; alternatives (OR) and negations have none."""
+    """Yield the bounds of a conjunction; alternatives (OR) and negations have no bounds."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):
         yield from _bounds(condition.this)
@@ -193,7 +193,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
 def _holds(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
-    """Return whether a bound holds for an interval's first or last value; None if unknown."""
+    """Return whether a bound includes an interval's first or last value; None if unknown."""
     limit = _evaluate(bound.limit, interval)
     if limit is None:
         return None

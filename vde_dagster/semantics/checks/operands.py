@@ -1,4 +1,4 @@
-"""Operands of another dialect's operators: their kinds of types, and the findings about them."""
+"""Operands of another dialect's operators: kinds of types, and findings about the operators."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Origin:
     Args:
         trusted: Functions and operators that are assumed to be equal on Spark.
         tool: The tool whose project has the query, as in `Model.tool`.
-        other_texts: Columns of tables whose values become another text in the dialect.
+        other_texts: Columns of tables whose values the dialect casts to another text.
     """
 
     dialect: str = "spark"
@@ -61,7 +61,7 @@ class Origin:
         return DIALECTS.get(self.dialect, self.dialect)
 
     def trust(self, word: str) -> str:
-        """Return the property or setting that accepts an operator."""
+        """Write the property or setting that accepts an operator."""
         if self.tool == "dbt":
             return f'dialect_trust = ["{word}"] under [tool.vde]'
         return f'dialect_trust ("{word}")'
@@ -81,7 +81,7 @@ def kind_of_value(e: exp.Expr) -> str | None:
 
 
 _FLOATS_OF_FLOATS = frozenset({"ceil", "ceiling", "floor"})
-"""Functions whose result for a float is a float, except in Spark."""
+"""Functions that return a float for a float, except in Spark."""
 _TEXTS = frozenset(
     {"concat", "concat_ws", "date_format", "initcap", "left", "lower", "lpad", "ltrim", "md5"}
     | {"regexp_replace", "replace", "right", "rpad", "rtrim", "sha2", "substr", "substring"}
@@ -95,7 +95,7 @@ def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Findin
 
 
 def untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
-    """Refuse an operator with operands of unknown types, naming the columns without a type."""
+    """Return the finding for an operator with unknown operand types, with the untyped columns."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
     message = f"{what} on {origin.name}, and the type of {names} is unknown"

@@ -1,6 +1,6 @@
-"""Operators of queries of other dialects whose values depend on the types of their operands.
+"""Checks of other dialects' operators whose values depend on the types of their operands.
 
-A query is translated before the types of its columns are known. At planning time they are known: an
+A query is translated before the types of its columns are known. Planning knows the types: an
 operator with another value in its dialect is an error, and so is an operator that may have another
 value because a type is unknown.
 
@@ -46,13 +46,13 @@ from vde_dagster.sql.other_dialects.numbers import CUTTING_CASTS
 _WHOLE_DIVISION = frozenset(
     {"postgres", "redshift", "trino", "athena", "presto", "tsql", "fabric", "sqlite"}
 )
-"""Dialects in which `/` of two integers drops the remainder."""
+"""Dialects that drop the remainder of `/` of two integers."""
 _FLOAT_DIVISION = frozenset({"duckdb"})
-"""Dialects in which `/` of decimals is a float."""
+"""Dialects that return a float for `/` of decimals."""
 _WHOLE_AVERAGE = frozenset({"redshift", "tsql", "fabric"})
-"""Dialects in which the average of integers is an integer."""
+"""Dialects that return an integer for the average of integers."""
 _ROUNDED_AVERAGE = {"snowflake": "six", "mysql": "four"}
-"""Decimals of quotients and averages of integers, in dialects where these are decimals."""
+"""Number of decimals of quotients and averages of integers, by dialect that returns decimals."""
 _WHOLE = ("round", "bround", "floor", "ceil", "ceiling", "trunc", "extract", "second")
 _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "1000000"})
 
@@ -80,7 +80,7 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
 
 
 def _has_fraction(e: exp.Expr) -> bool:
-    """Return whether the type of a number has digits after the point."""
+    """Return whether a number's type has digits after the decimal point."""
     kind = infer(e.unnest())
     if kind is None or kind.this != exp.DType.DECIMAL:
         return kind is not None and KINDS.get(kind.this) == "float"
@@ -198,7 +198,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
-    """Return whether a translation casts a value only to test its text."""
+    """Return whether a translation casts a value only to test the value's text."""
     above = e.parent
     while above is not None and not isinstance(above, exp.Query):
         if isinstance(above, exp.Case) or called(above) == "if":
@@ -231,7 +231,7 @@ def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 _INTERVALS = frozenset(DIALECTS) - DAYS_BETWEEN - {"mysql"}
-"""Dialects in which a date minus a date is an interval or an error."""
+"""Dialects where a date minus a date is an interval or an error."""
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -337,7 +337,7 @@ def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 _LISTS_LIKE_TEXTS = frozenset({"duckdb"})
-"""Dialects in which a list has a LENGTH and a text has subscripts."""
+"""Dialects where a list has a LENGTH and a text has subscripts."""
 
 
 def _format(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -369,7 +369,7 @@ def _milliseconds(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 _FORMATTED_NUMBERS = frozenset({"postgres", "redshift", "snowflake"})
-"""Dialects whose TO_CHAR formats dates and numbers."""
+"""Dialects whose TO_CHAR formats both dates and numbers."""
 
 
 _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {

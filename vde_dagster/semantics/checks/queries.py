@@ -21,7 +21,7 @@ _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having"
 
 
 def make_finding(noted: Noted, binder: Binder) -> Finding:
-    """Return the finding for one problem that was recorded while binding a query."""
+    """Return the finding for a problem that was recorded while binding a query."""
     where, details, name = noted.where, noted.details, name_of_call(noted.where)
     match noted.rule:
         case "unknown function":
@@ -101,7 +101,7 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
 def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
-    """Return the columns in an expression that are outside of aggregate functions and keys."""
+    """Yield the columns in an expression that are outside of aggregate functions and keys."""
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
@@ -151,7 +151,7 @@ def _finding(select: exp.Expr, column: exp.Column) -> Finding:
 UNNAMED = "unnamed"
 REPEATED = "repeated"
 _MOST = 20
-"""The number of reported columns per query; in generated queries, all have the same mistake."""
+"""Maximum number of reported columns: in generated queries, all have the same mistake."""
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:

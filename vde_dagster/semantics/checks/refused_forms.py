@@ -1,4 +1,4 @@
-"""Forms of queries that Spark's grammar accepts and its parser refuses.
+"""Checks for forms of queries that Spark's grammar accepts but its parser refuses.
 
 They come from `QueryParsingErrors` and from checks that do not depend on types. Spark 4.1:
 https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/spark/sql/errors/QueryParsingErrors.scala
@@ -29,7 +29,7 @@ _LARGEST_FLOAT = 3.4028235677973366e38
 
 
 def refused_forms(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Check every part of a query for such a form."""
+    """Find such forms in the parts of a query."""
     for e in parts:
         for where, message, hint in _FORMS[e.__class__](e) if e.__class__ in _FORMS else ():
             yield finding(_RULE, where, message, hint)

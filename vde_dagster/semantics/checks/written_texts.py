@@ -1,7 +1,7 @@
 """Checks of values that become texts in other dialects: casts, joined texts, choices with texts.
 
 PostgreSQL's decimals without declared digits keep the digits of each value: the text of
-`COALESCE(amount, 0)` is '0' or '1.50', where Spark writes '0.00'. The type of a time may also
+`COALESCE(amount, 0)` is '0' or '1.50' there, and '0.00' in Spark. The type of a time may also
 differ: DuckDB's date_trunc() by days returns a date. The checks follow columns to their values.
 
 Sources: DuckDB and PostgreSQL were run (`benchmarks/dialect_expressions.py`);
@@ -52,7 +52,7 @@ _OTHER_TEXTS = {
     "tsql": {"float", "time", "boolean"},
     "fabric": {"float", "time", "boolean"},
 }
-"""Types whose values are cast to another text than in Spark, by dialect."""
+"""Kinds of values that are cast to another text than in Spark, by dialect."""
 _SEVERAL_TEXTS = frozenset({"float", "decimal", "time", "boolean"})
 _COMPOSED = frozenset({"list", "struct", "binary", "interval"})
 """Kinds of values whose text differs from Spark's in every dialect."""
@@ -61,7 +61,7 @@ _LISTS_WITHOUT_NULL = frozenset({"postgres", "redshift"})
 _JOINING_ANY = frozenset({"duckdb", "snowflake", "mysql"})
 """Dialects whose STRING_AGG or LISTAGG takes values of any type."""
 _TEXT_FIRST = frozenset({"mysql", "sqlite"})
-"""Dialects in which a choice between a text and a number is a text."""
+"""Dialects where a choice between a text and a number is a text."""
 CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
 
 
@@ -113,7 +113,7 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text; translations of CONCAT have casts where it ignores NULL."""
+    """Check a cast to a text; some casts are translations of a CONCAT that ignores NULL."""
     around = e.parent or e
     is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
@@ -126,11 +126,11 @@ def _find_text(
     more: Set[str] = frozenset(),
     scale: int | None = None,
 ) -> Finding | None:
-    """Find a value whose text differs from Spark's.
+    """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds that differ here in addition to those that differ in the whole dialect.
-        scale: Digits after the point of all values on Spark; None where types decide.
+        more: Kinds whose text differs only here, besides the kinds in the whole dialect.
+        scale: Digits after the point of all values on Spark; None if each value's type counts.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -162,14 +162,14 @@ def _differs(e: exp.Expr, origin: Origin, kind: str) -> Finding:
 
 
 _OWN_SCALES = frozenset({"postgres"})
-"""Dialects in which a decimal without declared digits keeps the digits of each value."""
+"""Dialects where a decimal without declared digits keeps the digits of each value."""
 _DATES_OF_TIMES = frozenset({"duckdb"})
 """Dialects whose date_trunc() by days returns a date."""
 _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY", "YY"})
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the output columns whose values become another text in the dialect than on Spark."""
+    """Return the output columns whose values the dialect casts to another text than Spark."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -206,7 +206,7 @@ def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Find the text of a date_trunc() that returns another type than Spark's."""
+    """Return a finding for the text of a date_trunc() that returns another type than Spark's."""
     differs = _cuts(cut, origin)
     if differs is False:
         return None
@@ -221,7 +221,8 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
     """Return whether date_trunc() returns another type than Spark's; None for unknown types.
 
-    PostgreSQL returns an instant with a zone for a date, DuckDB a date for days and longer units.
+    For a date, PostgreSQL returns an instant with a zone; DuckDB returns a date for days and longer
+    units.
     """
     if called(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
@@ -238,7 +239,7 @@ def _unit(cut: exp.Expr) -> str:
 
 
 def _scale(e: exp.Expr) -> int | None:
-    """Return the digits after the point of an exact number's type."""
+    """Return the number of digits after the point of an exact number's type."""
     kind = infer(e)
     if kind is None or kind.this != _D.DECIMAL:
         return 0 if kind_of_value(e) == "int" else None
@@ -261,7 +262,7 @@ _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNull
 
 
 class _Values:
-    """Values that an expression may have, followed through choices, windows and columns."""
+    """Follows an expression through choices, windows and columns to its possible values."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -297,7 +298,7 @@ class _Values:
         return [*given[:1]] if name in _FIRST and given else None
 
     def leaves(self, e: exp.Expr) -> Iterator[Definition]:
-        """Return the expressions and stored columns that an expression's value comes from."""
+        """Yield the expressions and stored columns that an expression's value comes from."""
         if id(e) in self._seen:
             return
         self._seen.add(id(e))
@@ -340,7 +341,7 @@ class _Values:
 
 
 def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Find a choice between texts and numbers, which Spark reads as numbers."""
+    """Return a finding for a choice between texts and numbers, which Spark reads as numbers."""
     values = _chosen_values(e)
     if origin.dialect == "duckdb":
         return _narrowed(e, origin, values)
@@ -371,9 +372,9 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
-    """Find decimals whose digits after the point are cut by their common type in DuckDB.
+    """Return a finding for decimals whose last digits are lost in their common type in DuckDB.
 
-    The common type keeps the digits before the point if not all digits fit into 38.
+    The common type keeps the digits before the point if there are more than 38 digits.
     """
     if origin.dialect != "duckdb":
         return None
@@ -398,7 +399,7 @@ def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:
 
 
 def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
-    """Return whether a value contains a sum, itself or in a column that it names."""
+    """Return whether a value contains a sum, directly or in a column that it names."""
     for part in e.walk():
         if called(part) == "sum":
             return True
@@ -414,7 +415,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def united(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Find a column of a set operation that has texts in one query and no texts in another."""
+    """Return a finding for a column of a set operation with texts in only one of the queries."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)

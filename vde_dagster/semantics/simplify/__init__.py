@@ -1,6 +1,6 @@
 """Rewrites of whole queries before hashing, which keep their rows on any data.
 
-Lineage, keys and types come from the original query; only the hash uses this form.
+Lineage, keys and types come from the original query; only the hash uses the rewritten form.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ Rule = Callable[[Parts], None]
 
 
 def _replace_joins(parts: Parts) -> None:
-    """Write joins that only select rows as EXISTS, and dissolve groupings inside of such an
-    EXISTS.
-    """
+    """Write joins that only select rows as EXISTS, and remove groupings inside of it."""
     drop_groupings_of_sets(joins_as_exists(parts), parts)
 
 
@@ -79,13 +77,13 @@ RULES: tuple[Rule, ...] = (
 )
 """The rules in the order in which they run.
 
-`vde_dagster_tests/semantics/test_rule_order.py` exchanges neighbors and runs rules last; it lists
-the equal queries that would get different hashes in another order.
+`vde_dagster_tests/semantics/test_rule_order.py` swaps neighbors and runs rules last; it lists the
+equal queries that would get different hashes in another order.
 """
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
-    """Transform a bound query, in place, into the form that is hashed."""
+    """Rewrite a bound query, in place, to the form that is hashed."""
     parts = Parts.collect(rel, terms)
     for rule in RULES:
         rule(parts)

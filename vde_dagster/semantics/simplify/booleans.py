@@ -1,9 +1,10 @@
-"""Comparisons, AND, OR and NOT, and conditions where NULL acts as FALSE.
+"""Comparisons, AND, OR and NOT, and conditions where NULL has the same effect as FALSE.
 
 NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0. Three-valued logic
-is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs too. NULL acts as FALSE in
-WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, without the rules that
-hold only without NULL; `ReplaceNullWithFalseInPredicate`, `SimplifyConditionalsInPredicate`.)
+is a distributive lattice, so the rules of AND, OR and NOT are true for NULLs, too. NULL acts as
+FALSE in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, without the
+rules that are true only without NULL; `ReplaceNullWithFalseInPredicate`,
+`SimplifyConditionalsInPredicate`.)
 """
 
 from __future__ import annotations
@@ -39,9 +40,7 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """Simplify a comparison: compute its result if it is known, split rows, remove needless
-    casts.
-    """
+    """Simplify a comparison: compute a known result, split rows, remove unnecessary casts."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
@@ -78,7 +77,7 @@ def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether both operands are rows of values, ``(i, j) = (1, 2)``, compared one by one."""
+    """Return whether both operands are rows, ``(i, j) = (1, 2)``, compared value by value."""
     if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
         return False
     fields = zip(one.parts[2:], two.parts[2:], strict=True)
@@ -99,7 +98,7 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
 
 
 def _uncast(node: Node, other: Node, facts: Facts) -> Node:
-    """Remove a cast from an operand if the comparison implies it anyway."""
+    """Remove a cast from an operand if the comparison implies the cast."""
     if node.tag not in ("cast", "lit"):
         return node
     kind = facts.type(other)
@@ -122,7 +121,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """Convert a text of digits to a number where integers are compared with it."""
+    """Convert a text of digits to a number if integers are compared with it."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
@@ -130,9 +129,9 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Compare two expressions; the result is known where both are plain literals.
+    """Create a comparison, or its result if both expressions are plain literals.
 
-    Texts without escapes are compared by their bytes in UTF-8, as Python compares them.
+    Texts without escapes are compared by their bytes in UTF-8, as in Python.
     """
     if one.tag == two.tag == "lit":
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
@@ -143,9 +142,7 @@ def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
 
 
 def ask_null(node: Node, facts: Facts) -> Node:
-    """Simplify IS NULL of expressions that are always or never NULL, and write IS TRUE as a
-    comparison.
-    """
+    """Simplify IS NULL of always or never NULL expressions; write IS TRUE as a comparison."""
     terms = facts.terms
     asked = null_test(node)
     if asked is None:

@@ -1,7 +1,7 @@
 """Rules for CASE, IF, COALESCE and their synonyms: branches that are never taken, or are equal.
 
-A choice has the common type of all of its values, so values are dropped only where all have one
-type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`,
+A choice has the common type of all of its values, so values are dropped only if all have one type.
+NULL without a type fits any type. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`,
 `PushFoldableIntoBranches`.)
 """
 
@@ -51,7 +51,7 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
     """Drop branches that are never true, and all after a branch that is always true.
 
-    Spark refuses a CASE if any branch, reachable or not, has no boolean condition.
+    Nothing is dropped unless all conditions are boolean: Spark refuses a CASE with any other one.
     """
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
@@ -129,9 +129,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE where a condition is true, and FALSE elsewhere, never
-    NULL.
-    """
+    """Return an expression that is TRUE where a condition is true, otherwise FALSE, not NULL."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
@@ -164,7 +162,7 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write a DECODE whose results are texts as Spark's CASE for it, which matches NULL.
+    """Write a DECODE with texts as results as the CASE that Spark uses for it, which matches NULL.
 
     Other results stay: in ANSI mode, whole numbers become BIGINT, whatever their types.
     """
@@ -204,7 +202,7 @@ _CONSTANT = ("lit", "bool")
 
 
 def into_branches(node: Node, facts: Facts) -> Node:
-    """Move a comparison or sum with a literal into a CASE, where no branch computes anything."""
+    """Move a comparison or sum with a literal into a CASE whose branches compute nothing."""
     if len(node.parts) != 2:
         return node
     at = 0 if node.parts[0].tag == "case" else 1
@@ -223,7 +221,7 @@ def into_branches(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """Return the operator's value for one branch, or None if it is not a constant."""
+    """Return the operator's value for one branch, or None if the value is not a constant."""
     if is_null(value):
         if node.tag == "nseq":
             return None
@@ -242,9 +240,7 @@ _PADDING = ("lpad", "rpad")
 
 
 def without_defaults(node: Node, facts: Facts) -> Node:
-    """Drop default arguments: ``round(x, 0)`` is ``round(x)``; for texts, ``lpad(s, 3, ' ')``
-    likewise.
-    """
+    """Drop default arguments, as in ``round(x, 0)``, and in ``lpad(s, 3, ' ')`` of texts."""
     name, *arguments = node.parts
     found = DEFAULTS.get(name)
     if name in _PADDING and len(arguments) == 3 and facts.type(arguments[0]) == TEXT:

@@ -2,7 +2,8 @@
 
 Spark removes relations that are empty by their text before it computes anything (its rule
 `PropagateEmptyRelation`), so expressions next to them never raise errors. Relations that are empty
-only by their conditions (``x = 1 AND x = 2``) are propagated past expressions that cannot fail.
+only by their conditions (``x = 1 AND x = 2``) are removed only next to expressions that cannot
+fail.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ _MOST_ROUNDS = 8
 def drop_empty(parts: Parts, *, only_written: bool) -> None:
     """Remove relations without rows, and bring queries without rows into one form.
 
-    Args:
-        only_written: Whether all conditions are the author's: no rewrite can have made one FALSE.
+    `only_written` is true if no rewrite can have made a condition FALSE.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
@@ -145,7 +145,7 @@ class _Emptied:
         return changed
 
     def _drop_matches(self, source: Derived, group: Group) -> bool:
-        """Replace an outer join to an empty relation: its columns are NULL."""
+        """Replace the columns of an outer join to an empty relation by NULL."""
         make = self._parts.terms.make
         known: dict[Node, Node] = {}
         for i, column in enumerate(source.columns):
@@ -230,7 +230,7 @@ class _Emptied:
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """Give a query without rows the form of all such queries: typed NULLs, and no table."""
+        """Give a query without rows one form: typed NULLs, and no table."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]
@@ -242,7 +242,7 @@ class _Emptied:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Replace totals over no rows: by zero for counts, by NULL for other functions."""
+        """Replace aggregates over no rows: counts by zero, other functions by NULL."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

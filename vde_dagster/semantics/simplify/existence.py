@@ -1,11 +1,11 @@
-"""Rewrites of joins and IN that only test whether a row exists, to EXISTS. EXISTS on a grouping's
-keys is pushed into the grouping, as Spark does with semi joins (`PushDownLeftSemiAntiJoin`).
+"""Rewrites of joins and IN that only test whether a row exists, to EXISTS.
 
 Such joins are ``a JOIN d ON a.k = d.k`` where ``k`` is the key of ``d`` and no column of ``d`` is
 used; ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with at most one match that
 are only tested for a match. ``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)``
 is; elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neither side has
-NULLs.
+NULLs. EXISTS on a grouping's keys is pushed into the grouping, as Spark does with semi joins
+(`PushDownLeftSemiAntiJoin`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """Return the inner expression of a subquery's column, where it has the same value."""
+    """Return the inner expression of a subquery's column, if it has the same value."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         if source.op == "left" or len(source.keys) > 1:
@@ -130,7 +130,7 @@ def _connected(some: list[Any], group: Group) -> list[list[Any]]:
 
 
 def _ask_for(some: list[Any], group: Group, parts: Parts) -> Group:
-    """Move sources of a group and the conditions on them into an EXISTS."""
+    """Move sources of a group, and the conditions on them, into an EXISTS."""
     asked = [c for c in group.conditions if sources_in(c) & set(some)]
     inner = Group(some, asked, group.joins & set(asked))
     group.sources = [s for s in group.sources if s not in some]
@@ -148,7 +148,7 @@ def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
 
 
 def ask_before_grouping(parts: Parts) -> None:
-    """Move EXISTS and NOT EXISTS into groupings, from the outside in."""
+    """Move EXISTS and NOT EXISTS into groupings, outer queries first."""
     for group in reversed(list(parts.groups)):
         for condition in list(group.conditions):
             asked = condition.parts[0] if condition.tag == "not" else condition
@@ -173,7 +173,7 @@ def _is_simple(group: Group) -> bool:
 
 
 def _outside(group: Group) -> set[Node]:
-    """Return the columns of sources around a group that its conditions name."""
+    """Return the columns of outer sources that a group's conditions name."""
     refs = (node for node in walk(group.conditions) if node.tag == "ref")
     return {node for node in refs if node.parts[0] not in group.sources}
 
@@ -192,7 +192,7 @@ def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node]
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
-    """Make an EXISTS over the same tables with other columns in its conditions."""
+    """Create an EXISTS over the same tables with other columns in its conditions."""
     terms, asked = parts.terms, rel.group
     conditions = [replaced(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)

@@ -1,7 +1,7 @@
-"""Canonical forms of expressions, computed from the inside out.
+"""Canonical forms of expressions, computed from inner to outer expressions.
 
-Every rule keeps the value of an expression, and its type, on all data; and drops only parts that
-cannot raise an error. Each rule was verified on Spark with values at the edges of types, see
+Every rule keeps the value of an expression, and its type, on all data, and drops only parts that
+cannot raise an error. Each rule was verified on Spark with values at the limits of types, see
 `vde_dagster_tests/fixtures/semantics/spark_optimizer.yaml`.
 """
 
@@ -82,14 +82,14 @@ _SPELLED: dict[str, Rule] = {
     "Div": quotient_alike,
     **dict.fromkeys(("and", "or"), two_numbers),
 }
-"""Rules for spellings, applied if the first rule of a tag changes nothing."""
+"""Rules for synonyms, applied if the first rule of a tag changes nothing."""
 _OPERATORS = frozenset({*COMPARED, "add", "sub", "mul"})
 _SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8
 
 
 def simplify_expressions(parts: Parts) -> None:
-    """Transform every expression of a query into its canonical form."""
+    """Replace every expression of a query by its canonical form."""
     simple = Simplifier(parts.terms)
     parts.change(simple.put)
     for group in [*parts.groups, *parts.windowed]:
@@ -99,8 +99,7 @@ def simplify_expressions(parts: Parts) -> None:
 class Simplifier:
     """Applies the rules to expressions of one query.
 
-    Args:
-        present: Expressions that are not NULL in the current rows.
+    `present` are expressions that are not NULL in the current rows.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -110,7 +109,7 @@ class Simplifier:
         self._memo: dict[Node, Node] = {}
 
     def conditions(self, group: Group) -> list[Node]:
-        """Return the conditions on a group's rows, one by one."""
+        """Return the canonical forms of the conditions on a group's rows."""
         made = [self.put(c) for c in group.conditions]
         if not made:
             return made

@@ -1,7 +1,6 @@
-"""Facts about expressions: types, possible NULLs and errors, and whether equal values are
-identical.
+"""Facts about expressions: types, possible NULLs and errors, values that are equal and identical.
 
-A type counts only if it is the same under all of Spark's settings, and if its values can be
+A type is known only if it is the same under all of Spark's settings, and if its values can be
 compared without conversion; for most expressions the type is unknown.
 """
 
@@ -59,10 +58,9 @@ _OF_TIME = frozenset(
 
 
 class Facts:
-    """Answers questions about the expressions of one query.
+    """Determines facts about the expressions of one query.
 
-    Args:
-        present: Expressions that are not NULL in the current rows.
+    `present` are expressions that are not NULL in the current rows.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -71,7 +69,7 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """Return the key of an expression's type, or None if unknown; None for a bare NULL."""
+        """Return the key of an expression's type; None if unknown, and for an untyped NULL."""
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
@@ -89,7 +87,8 @@ class Facts:
     def joined(self, tag: str, operands: list[Node]) -> Node:
         """Combine operands by AND or OR; a single boolean operand is returned as it is.
 
-        FALSE decides an AND, and TRUE an OR, only if no other operand can raise an error.
+        FALSE in an AND, and TRUE in an OR, is the result only if no other operand can raise an
+        error.
         """
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
@@ -130,7 +129,7 @@ class Facts:
         return self._type_of_call(node) if tag == "call" else None
 
     def unless_set(self, kind: str | None) -> str | None:
-        """Return a type by its name; None for TIMESTAMP where a setting may decide its meaning."""
+        """Return a type; None for TIMESTAMP if a setting may change its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
     def _type_of_column(self, node: Node) -> str | None:
@@ -265,8 +264,7 @@ class Facts:
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Return whether comparing two expressions needs no conversion, or only to a wider number
-        type.
+        """Return whether comparing two expressions needs no conversion except to a wider number.
 
         Any other conversion may raise an error, or turn a value into NULL.
         """
@@ -316,7 +314,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without parts, length, collation or other parameters."""
+    """Return the key of a type without parts, length, collation or other parameters, else None."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -332,7 +330,7 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Return the types that Spark casts to each other: numbers and booleans, dates and times."""
+    """Return the family of a type, whose types Spark casts to each other; else None."""
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
     return "times" if kind == DATE or kind in TIMES else None
@@ -361,7 +359,7 @@ def _type_of_literal(node: Node) -> str | None:
 _D = exp.DType
 INTEGERS = frozenset({_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT})
 _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
-"""Exact types: no floats, where 0.0 equals -0.0, and no CHAR, whose padding is ignored."""
+"""Exact types: no floats, because 0.0 equals -0.0, and no CHAR, because its padding is ignored."""
 
 
 def value_type(node: Node) -> exp.DType | None:
@@ -381,7 +379,7 @@ def value_type(node: Node) -> exp.DType | None:
 
 
 def _declared(source: Any, key: Any) -> Any:
-    """Return a column's type in its table, or in a set operation whose queries agree on it."""
+    """Return a column's type in its table, or its common type in all queries of a set operation."""
     if isinstance(source, Leaf):
         return source.types.get(key)
     alike = isinstance(source, SetOperation) and source.alike
@@ -389,7 +387,7 @@ def _declared(source: Any, key: Any) -> Any:
 
 
 def _exact(kind: Any) -> exp.DType | None:
-    """Return a type of `_EXACT` without length, collation or other parameters."""
+    """Return a type if it is in `_EXACT`, without length, collation or other parameters."""
     if kind is None or kind.this not in _EXACT:
         return None
     if any(value for key, value in kind.args.items() if key not in ("this", "nested")):
@@ -414,7 +412,7 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Return whether comparing two values needs no conversion, or only to a wider number type."""
+    """Return whether comparing two values needs no conversion except to a wider number."""
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False
@@ -435,7 +433,7 @@ STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul", "neg"})
 
 
 def rejects_null(condition: Node, node: Node) -> bool:
-    """Return whether a condition is never true where the expression is NULL."""
+    """Return whether a condition is never true if the expression is NULL."""
     return not_true_if_null(condition, lambda part: part is node)
 
 
@@ -457,7 +455,7 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
 
 
 def _null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether an expression is NULL if certain expressions in it are."""
+    """Return whether an expression is NULL if certain expressions in it are NULL."""
     if is_null(node):
         return True
     return node.tag in STRICT and any(_null_if(p, is_null) for p in node.parts)

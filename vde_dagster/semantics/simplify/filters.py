@@ -26,7 +26,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def move_filters(parts: Parts) -> None:
-    """Complete the conditions of all groups, from the inside out, then push them down."""
+    """Complete the conditions of all groups, inner groups first, then push them down."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
@@ -108,7 +108,7 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Return conditions on a grouping's keys that hold for all of its rows."""
+    """Return conditions on a grouping's keys that are true for all of its rows."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
@@ -122,7 +122,7 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
 
 
 def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Push conditions that name only this source's columns into it; return its groups."""
+    """Push conditions that name only this source's columns into the source; return its groups."""
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []
@@ -147,7 +147,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
 
 
 def put_constants(parts: Parts) -> None:
-    """Replace fixed columns in expressions over a group's rows, from the inside out."""
+    """Replace fixed columns in expressions over a group's rows, inner groups first."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
@@ -167,7 +167,7 @@ def put_constants(parts: Parts) -> None:
 
 
 def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
-    """Return the columns with one value in all rows of a group, and that value."""
+    """Return the columns with only one value in all rows of a group, with that value."""
     known: dict[Node, Node] = {}
     for condition in group.conditions:
         if condition.tag == "eq":
@@ -226,7 +226,7 @@ class _Above:
 class _Constants:
     """Replaces fixed columns, and computes expressions that became constant.
 
-    Expressions in a window stay: it is computed over rows that may no longer be in this group.
+    Expressions in a window stay, because it is computed over rows that may not be in this group.
     """
 
     def __init__(self, known: dict[Node, Node], terms: Terms) -> None:
@@ -235,14 +235,14 @@ class _Constants:
         self._memo: dict[Node, Node] = {}
 
     def fixes(self, condition: Node) -> bool:
-        """Return whether this is a condition that fixes a column."""
+        """Return whether a condition fixes a column."""
         if condition.tag != "eq":
             return False
         one, two = condition.parts
         return self._known.get(one) is two or self._known.get(two) is one
 
     def put(self, node: Node) -> Node:
-        """Replace columns of the expression by literals."""
+        """Replace fixed columns of the expression by literals."""
         return rewrite(node, self._rule, self._terms, self._memo)
 
     def _rule(self, node: Node) -> Node | None:
@@ -268,7 +268,7 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
 def use_presence(parts: Parts) -> None:
-    """Simplify expressions over a group's rows where its conditions exclude NULLs."""
+    """Simplify expressions over a group's rows if its conditions exclude NULLs."""
     # Expressions that treat NULL specially.
     asking = set(
         walk(
@@ -289,7 +289,7 @@ def use_presence(parts: Parts) -> None:
 
 
 def _present(condition: Node) -> set[Node]:
-    """Return the expressions that are not NULL where a condition is true."""
+    """Return the expressions that are not NULL if a condition is true."""
     if condition.tag == "or":
         return set.intersection(*map(_present, condition.parts))
     if condition.tag == "not":
@@ -299,7 +299,7 @@ def _present(condition: Node) -> set[Node]:
 
 
 def _strict_parts(node: Node) -> set[Node]:
-    """Return an expression and its parts that are not NULL where the expression is not NULL."""
+    """Return an expression and its parts that are not NULL if the expression is not NULL."""
     if node.tag == "ref":
         return {node}
     if node.tag not in STRICT:

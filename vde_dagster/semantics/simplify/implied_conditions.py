@@ -1,7 +1,7 @@
 """Implied conditions: equal columns, bounds within bounds, contradictions.
 
-Only comparisons of columns and literals count, which cannot raise errors. All conditions of a row
-must be true, so conditions on one of two equal columns also hold for the other.
+Only comparisons of columns and literals are used, because they cannot raise errors. All conditions
+of a row must be true, so conditions on one of two equal columns are also true for the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the references in a condition that only compares them; None for other conditions."""
+    """Return the columns in a condition that only compares columns; None for other conditions."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -54,16 +54,15 @@ def compared_columns(node: Node) -> set[Node] | None:
 
 
 def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
-    """Replace columns of a condition."""
+    """Replace columns in a condition."""
     return rewrite(node, known.get, terms, {})
 
 
 def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
     """Add all implied conditions, and drop those that follow from stronger ones.
 
-    Args:
-        given: Further true conditions of the outer rows; they are not returned, and nothing is
-            derived about columns that occur only in them.
+    `given` are further true conditions of the outer rows; they are not returned, and nothing is
+    derived about columns that occur only in them.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
@@ -117,8 +116,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
     """Return the shortest equivalent of the conditions on one column; None for a contradiction.
 
-    Args:
-        present: Whether other conditions imply that the column is not NULL.
+    `present` is true if other conditions imply that the column is not NULL.
     """
     if value_type(column) in INTEGERS:
         return _within_bounds(column, said, terms, present=present)
@@ -184,7 +182,7 @@ def _literal(condition: Node, column: Node) -> Node | None:
 
 
 def _rejects(condition: Node, column: Node) -> bool:
-    """Return whether a condition excludes NULL, and is not IS NOT NULL itself."""
+    """Return whether a condition other than IS NOT NULL excludes NULL."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
     if condition.tag == "or":
@@ -228,12 +226,12 @@ class Classes:
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:
-        """Return the classes of more than one expression."""
+        """Return the classes with more than one expression."""
         return list({id(members): members for members in self._of.values()}.values())
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of interchangeable columns: one type, and equal values are identical."""
+    """Return classes of columns of one type whose equal values are identical."""
     return _joined(conditions, _alike)
 
 

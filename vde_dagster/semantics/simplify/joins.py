@@ -21,7 +21,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def strengthen_joins(parts: Parts) -> None:
-    """Dissolve LEFT and RIGHT joins where the rows without a match are left out afterwards."""
+    """Turn LEFT and RIGHT joins into inner joins if rows without a match are excluded later."""
     for group in list(parts.groups):
         found = True
         while found:
@@ -40,7 +40,7 @@ def _rejects_nulls(condition: Node, source: Derived) -> bool:
 
 
 def weaken_full_joins(parts: Parts) -> None:
-    """Turn FULL JOINs into LEFT JOINs, or RIGHT JOINs, where conditions allow it."""
+    """Turn FULL JOINs into LEFT or RIGHT JOINs if conditions allow it."""
     for group in list(parts.groups):
         for source in list(group.sources):
             if not isinstance(source, FullJoin) or source in parts.frozen:
@@ -101,7 +101,7 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
 
 
 def merge_readings(parts: Parts) -> None:
-    """Merge several readings of a table with a key if they certainly return the same row."""
+    """Merge several uses of a table with a key if they certainly return the same row."""
     if not _any_table_twice(parts):
         return
     in_sets = {s.group for s in parts.derived() if len(s.keys) > 1}
@@ -169,7 +169,7 @@ def _leaves(group: Group, parts: Parts) -> list[Leaf]:
 
 
 def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
-    """Return whether the conditions imply that two readings return the same row."""
+    """Return whether the conditions imply that two uses of a table return the same row."""
     if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
         return False
     make = parts.terms.make
@@ -181,7 +181,7 @@ def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts)
 
 
 def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Remove one of two readings, and refer to the other reading instead."""
+    """Remove one of two uses of a table, and refer to the other instead."""
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)

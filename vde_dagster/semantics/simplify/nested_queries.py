@@ -1,11 +1,11 @@
-"""Rules for nested queries without effect: DISTINCT over a key, DISTINCT where repeated rows do not
-count (below EXISTS, DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations
-in set operations.
+"""Rules for nested queries without effect.
 
-Grouping turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives
-the same result with or without the grouping; converting it to text or dividing by it does not.
-(Spark's optimizer removes a DISTINCT below a DISTINCT or below a minimum, and then returns -0.0;
-elsewhere it keeps it. If in doubt, the grouping stays.)
+These are DISTINCT over a key, DISTINCT where repeated rows do not matter (below EXISTS, DISTINCT,
+INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in set operations. Grouping
+turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives the same
+result with or without the grouping; converting it to text or dividing by it does not. Spark's
+optimizer removes a DISTINCT below a DISTINCT or below a minimum, and then returns -0.0; elsewhere
+it keeps it. If in doubt, the grouping stays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
 
 
 def drop_groupings(parts: Parts) -> None:
-    """Dissolve the groupings that change nothing, from the outside in; forget unused columns."""
+    """Remove groupings without effect, outer ones first, and all unused columns."""
     found = [source for source in parts.derived() if source.op == "agg"]
     if not found or (len(found) == len(parts.rels) == 1 and not _is_unique(found[0], parts)):
         return
@@ -57,7 +57,7 @@ def drop_groupings(parts: Parts) -> None:
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Dissolve the groupings in groups that are only tested for having rows."""
+    """Remove groupings in groups that are only tested for having rows."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
     uses = Uses.collect(parts.top)
@@ -83,7 +83,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns where repeated rows do not matter.
+    """Return replacements for a grouping's columns if repeated rows do not matter, or None.
 
     In a correlated query Spark also groups the outer columns, and turns their -0.0 into 0.0.
     """
@@ -102,7 +102,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
 
 
 def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns where every group has one row."""
+    """Return replacements for a grouping's columns if every group has only one row, or None."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):
@@ -142,7 +142,7 @@ _INEXACT = (None, DOUBLE, "FLOAT<>")
 
 
 def is_exact(key: Node, facts: Facts) -> bool:
-    """Return whether equal values of a key are certainly one value."""
+    """Return whether equal values of a key are certainly identical."""
     return facts.type(key) not in _INEXACT
 
 
@@ -159,7 +159,7 @@ def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool
 
 
 def merge_limits(parts: Parts) -> None:
-    """Remove sort keys and limits that do not determine which rows come first."""
+    """Remove sort keys and limits that do not affect which rows are returned."""
     for source in parts.derived():
         if source.op == "limit":
             limit, offset, *keys = source.args
@@ -170,9 +170,7 @@ def merge_limits(parts: Parts) -> None:
 
 
 def ask_without_limits(parts: Parts) -> None:
-    """Remove limits below EXISTS, which do not affect it. (Spark: `EliminateLimits`, for
-    EXISTS.)
-    """
+    """Remove limits below EXISTS, which do not affect it (Spark: `EliminateLimits`)."""
     for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
         only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
         while (
@@ -221,7 +219,7 @@ def _keeps_some_rows(source: Derived) -> bool:
 
 
 def _deciding(keys: list[Node]) -> list[Node]:
-    """Return sort keys without constants, and without keys that occurred before."""
+    """Return sort keys without constants and without repeated keys."""
     kept: dict[Node, Node] = {}
     for key in keys:
         by = key.parts[-1] if key.tag == "sort" else key

@@ -1,4 +1,4 @@
-"""The parts of a query by kind, and the uses of the columns of its sources."""
+"""The parts of a query by kind, and the uses of its sources' columns."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class Parts:
         return self.rels[-1]
 
     def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Replace a source in a group by the sources and conditions it is derived from."""
+        """Replace a source in a group by the sources and conditions that it is derived from."""
         group.splice(source, source.group)
         self.forget(source.group)
         self.replace(columns)
 
     def forget(self, group: Group) -> None:
-        """Take a group out of the query."""
+        """Remove a group from the query."""
         group.sources, group.conditions, group.sorts = [], [], []
         self.groups.remove(group)
         self.terms.keys.clear()
@@ -111,7 +111,7 @@ class Parts:
                     yield source
 
     def is_grouping(self, source: Any) -> TypeGuard[Derived]:
-        """Return whether a source is a grouping by one list of keys that can be dissolved."""
+        """Return whether a source is a grouping by one list of keys that can be merged."""
         return (
             isinstance(source, Derived)
             and source.op == "agg"
@@ -121,7 +121,7 @@ class Parts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """Return the outer joins in a group that can be dissolved."""
+        """Return the outer joins in a group that can be merged into the group."""
         return [
             source
             for source in group.sources
@@ -185,8 +185,8 @@ class Uses:
     Args:
         asked_in: Per source, the groups whose conditions name it, and None for any other place.
         tests: Per source, the expressions ``x IS NULL`` of its columns x.
-        values: Sources whose columns are used outside of such tests, too.
-        parents: Per reference, the expressions that contain it; None where it is used alone.
+        values: Sources whose columns are also used outside of such tests.
+        parents: Per reference, the expressions that contain it; None if it is used alone.
         exists: Groups that are only tested for having rows.
     """
 

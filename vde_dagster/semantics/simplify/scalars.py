@@ -1,8 +1,8 @@
 """Rules for casts, arithmetic, text functions, and parts of structs and arrays.
 
-``x + 0`` of floats (it makes 0.0 of -0.0), ``x * 0`` (NULL, NaN), and sums in another order (they
-overflow elsewhere) stay. (Spark: `LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
-`SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
+Unchanged are ``x + 0`` of floats (it turns -0.0 into 0.0), ``x * 0`` (NULL, NaN), and the order of
+sums (another order may overflow). (Spark: `LikeSimplification`, `CombineConcats`, `ParseToDate`,
+`Extract`, `SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def convert(node: Node, facts: Facts) -> Node:
-    """Simplify a cast of NULL, to the same type, of a literal, or of another cast."""
+    """Simplify a cast of NULL, of a literal or of another cast, and a cast to the same type."""
     this: Node
     safe, target, this = node.parts
     terms = facts.terms
@@ -101,7 +101,7 @@ def divide(node: Node, facts: Facts) -> Node:
 
 
 def sign(node: Node, facts: Facts) -> Node:
-    """Remove a double negation; the smallest integer has no opposite."""
+    """Remove a double negation, except for integers, whose minimum cannot be negated."""
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.null(DOUBLE)
@@ -117,7 +117,7 @@ _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
 def match(node: Node, facts: Facts) -> Node:
-    """Write LIKE as a function of texts if its pattern has `%` only at its ends."""
+    """Write LIKE as a text function if its pattern has `%` only at its ends."""
     _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
     if pattern is None or this is None:
         return node
@@ -160,7 +160,7 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def not_each(node: Node, facts: Facts) -> Node:
-    """Negate LIKE ANY and LIKE ALL: any pattern does not match, or no pattern matches."""
+    """Negate LIKE ANY (no pattern may match) and LIKE ALL (any pattern may fail)."""
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
@@ -189,7 +189,7 @@ def string_together(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """Remove the cast to text that CONCAT implies from an argument."""
+    """Remove a cast to text from an argument of CONCAT, which implies the cast."""
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
     number = integer(node)
@@ -201,7 +201,7 @@ def _text(node: Node) -> str | None:
 
 
 def once(node: Node, facts: Facts) -> Node:
-    """Remove the inner of two equal calls, for functions that change nothing the second time."""
+    """Remove the inner of two equal calls, for functions without effect the second time."""
     name, *arguments = node.parts
     inner = arguments[0] if len(arguments) == 1 else None
     if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
@@ -211,7 +211,7 @@ def once(node: Node, facts: Facts) -> Node:
 
 
 def pick_field(node: Node, facts: Facts) -> Node:
-    """Read a field of a struct of named expressions; Spark ignores the case of names."""
+    """Return the field of a struct of named expressions; Spark ignores the case of names."""
     name, made = node.parts
     if made.tag != "call" or made.parts[0] != "struct":
         return node
@@ -226,7 +226,7 @@ def pick_field(node: Node, facts: Facts) -> Node:
 
 
 def pick_element(node: Node, facts: Facts) -> Node:
-    """Read an element of an array of expressions of one type."""
+    """Return the element of an array of expressions of one type."""
     made, at = node.parts
     place = integer(at)
     if made.tag != "call" or made.parts[0] != "array" or place is None:
@@ -245,11 +245,11 @@ _FIELDS = {
     "week": "weekofyear",
     "doy": "dayofyear",
 }
-"""Functions that extract a unit from a date or time, where their names differ from the unit."""
+"""Functions that extract a unit from a date or time, if their names differ from the unit."""
 _MADE = {"to_date": DATE, "to_timestamp": TIMESTAMP}
 _DAYS = re.compile(r"'?\s*([+-]?[0-9]{1,8})\s*'?\s+(DAY|WEEK)S?\s*'?", re.IGNORECASE)
 _COUNTS = WHOLE[:-1]
-"""Types of numbers that Spark adds to a date."""
+"""Types of numbers that can be added to a date in Spark."""
 
 
 def days_added(node: Node, facts: Facts) -> Node:

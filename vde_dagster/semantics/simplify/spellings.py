@@ -1,9 +1,8 @@
-"""Spellings of one value: literals of other types, instants as texts, whole ranges, prefixes.
+"""Equivalent forms of a value: literals of other types, instants as texts, ranges, prefixes.
 
 Spark converts a literal and the column that it is compared with to a common type. If that
-conversion keeps every value, literals of the same value are equal. Pairs of
-`fixtures/semantics/spark_optimizer.yaml` prove each rule on Spark, with ANSI mode and without, in
-three time zones.
+conversion keeps every value, literals of the same value are equal. Each rule was verified on Spark
+with `fixtures/semantics/spark_optimizer.yaml`, with ANSI mode and without, in three time zones.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _DECIMAL = re.compile(r"DECIMAL<(\d+), (\d+)>")
 _LARGEST_INT = 2**31
 _DIGITS_OF_INT, _MOST_DIGITS = 10, 38
 _MOST_SCALE = 18
-"""Maximum number of decimals that leave room for a BIGINT."""
+"""Maximum number of decimals that leaves enough digits for a BIGINT."""
 
 
 def compared_alike(node: Node, facts: Facts) -> Node:
     """Replace the literal of a comparison by the shortest equivalent literal.
 
     ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` become comparisons with INTs, and
-    ``ts < '2020-01-01'`` with a TIMESTAMP.
+    ``ts < '2020-01-01'`` becomes a comparison with a TIMESTAMP.
     """
     one, two = node.parts
     for literal, other in ((one, two), (two, one)):
@@ -46,7 +45,7 @@ _CONSTANTS = (*_LITERALS, "cast")
 
 
 def listed_alike(node: Node, facts: Facts) -> Node:
-    """Return an IN with its numbers as INTs, where all of its members are whole numbers."""
+    """Return an IN with its numbers as INTs, if all of its members are whole numbers."""
     this, listed = node.parts
     made = [_whole_number(member, this, facts) for member in listed.parts]
     if any(member is None for member in made) or made == list(listed.parts):
@@ -63,7 +62,7 @@ def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
 
 
 def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
-    """Return the INT that gives the same result as the literal in the comparison, or None."""
+    """Return the INT that has the same effect as the literal in the comparison, or None."""
     if literal.tag != "lit" or literal.parts[0] != "n" or other.tag == "lit":
         return None
     found = _NUMBER.fullmatch(literal.parts[1])
@@ -96,7 +95,7 @@ def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
 
 _CLOCK = re.compile(r"[ T](\d\d:\d\d)(?::(\d\d)(\.\d{1,6})?)?")
 _FIRST_YEAR, _LAST_YEAR = 1970, 2037
-"""Years in which no time zone skips midnight or the time before it."""
+"""Years for which no time zone skips midnight or the time before it."""
 _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
     "TIMESTAMPNTZ<>": "timestamp_ntz"
 }
@@ -132,7 +131,7 @@ def _instant_text(literal: Node, kind: str) -> str | None:
 
 
 def _normal_instant(written: str) -> str | None:
-    """Return an instant without a zone, or a day for midnight; None for any other text.
+    """Return an instant without a zone, shortened to the day at midnight; None for other texts.
 
     >>> _normal_instant("'2020-01-01T00:00'"), _normal_instant("'2020-01-01 10:30'")
     ('2020-01-01', '2020-01-01 10:30:00')
@@ -186,7 +185,7 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
-    """Return the whole number that `/` converts to a DOUBLE, or else the operand."""
+    """Return the whole number that `/` converts to a DOUBLE, or the operand itself."""
     if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
         found = _NUMBER.fullmatch(node.parts[1])
         suffix = (found[2] or "").upper() if found is not None else ""
@@ -220,7 +219,7 @@ def months_added(node: Node, facts: Facts) -> Node:
 
 
 def two_numbers(node: Node, facts: Facts) -> Node:
-    """Write ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation likewise."""
+    """Write ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation as NOT IN."""
     if node.tag not in ("and", "or"):
         return node
     terms, turned = facts.terms, node.tag == "or"

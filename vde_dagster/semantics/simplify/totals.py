@@ -1,4 +1,4 @@
-"""Aggregate functions in one form, and totals of totals in one step.
+"""Aggregate functions in one form, and aggregates of aggregates merged into one step.
 
 ``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
 rows of ``t``, also through joins that use only keys of the inner grouping, and through UNION ALL.
@@ -40,11 +40,11 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
     *("stddev", "stddev_pop", "variance", "var_pop", "skewness", "kurtosis", "median"),
     *("try_sum", "try_avg"),
 }
-"""Functions of one argument that ignore rows where it is NULL."""
+"""Functions of one argument that ignore rows with NULL as argument."""
 
 
 def total(body: Node, facts: Facts) -> Node:
-    """Transform an aggregate function, with arguments and FILTER, into its canonical form."""
+    """Rewrite an aggregate function, with arguments and FILTER, to its canonical form."""
     if body.tag == "Filter":
         return _filtered(total(body.parts[0], facts), true_where(body.parts[-1], facts), facts)
     plain = plain_total(body)
@@ -87,9 +87,7 @@ def _counted(condition: Node, facts: Facts) -> Node:
 
 
 def _count(argument: Node, body: Node, facts: Facts) -> Node:
-    """Simplify COUNT of an expression: it counts all rows, rows that meet a condition, or no
-    rows.
-    """
+    """Simplify COUNT of an expression that counts all rows, rows of a condition, or no rows."""
     if argument.tag == "Distinct":
         return body
     if is_null(argument):
@@ -108,11 +106,11 @@ def _count(argument: Node, body: Node, facts: Facts) -> Node:
 
 
 _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
-"""Pairs of an outer and an inner function that merge into the inner function."""
+"""Pairs of an outer and an inner function that can be replaced by the inner function."""
 
 
 def merge_totals(parts: Parts) -> None:
-    """Merge groupings of groupings, from the inside out."""
+    """Merge groupings of groupings, inner ones first."""
     if sum(source.op == "agg" for source in parts.derived()) < 2:
         return
     uses = Uses.collect(parts.top)
@@ -149,9 +147,9 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """Decides whether an outer grouping's totals can be merged with an inner source's totals.
+    """Decides whether an outer grouping's aggregates can be merged with an inner source's.
 
-    `merged` has the outer totals that can be merged, and their replacements.
+    `merged` has the outer aggregates that can be merged, with their replacements.
     """
 
     outer: Derived
@@ -161,7 +159,7 @@ class _Steps:
     merged: dict[Node, Node] = field(default_factory=dict)
 
     def merges_with_grouping(self, inner: Derived) -> bool:
-        """Return whether all totals can be merged with a grouping's totals."""
+        """Return whether all aggregates can be merged with a grouping's aggregates."""
         keys = set(inner.keys[0].parts)
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
@@ -178,7 +176,7 @@ class _Steps:
         return self._rest_are_of_sets(alone)
 
     def merges_with_union(self, union: SetOperation) -> bool:
-        """Return whether all totals can be merged with the totals of a UNION ALL's groupings."""
+        """Return whether all aggregates can be merged with those in a UNION ALL's groupings."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
             return False
@@ -220,7 +218,7 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Return whether every use of a total can be merged with it."""
+        """Return whether every use of an inner aggregate can be merged with it."""
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
             return False
@@ -247,17 +245,17 @@ class _Steps:
         return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
-        """Return whether no other total of the outer grouping depends on how often its rows occur.
+        """Return whether no other outer aggregate depends on how often its rows occur.
 
-        A total over no rows is one row, and even the maximum of one row differs from the maximum of
-        none.
+        If the inner aggregate is over all rows (`alone`), it returns a row even for no rows, so
+        no other aggregate is allowed: even a maximum would change.
         """
         rest = [node for node in self._aggregates() if node not in self.merged]
         return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 
 def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
-    """Move the inputs of totals into the branches of a UNION ALL."""
+    """Move the inputs of aggregates into the branches of a UNION ALL."""
     groupings = [_only_grouping(branch) for branch in union.branches]
     if not all(map(parts.is_grouping, groupings)):
         return False
@@ -296,7 +294,7 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """Return the function of a total over all rows, unfiltered; None for any other."""
+    """Return the function of an aggregate without FILTER, or None."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

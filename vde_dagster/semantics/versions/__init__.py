@@ -1,1 +1,1 @@
-"""Versions of a query's rows and columns, made by hashing its algebra, and column lineage."""
+"""Versions of a query's rows and columns, which are hashes of its algebra, and column lineage."""

@@ -2,10 +2,10 @@
 
 Every group gets a frame with a label per source: the source's row version and, among equal sources,
 an occurrence number. A reference is hashed as the number of frames between its place and the
-source's frame, the label, and the version of the column; so equal queries at different depths do
-not collide, and correlated queries stay distinct. If sources are equal (self joins), all ways to
-number them are tried and the least hash is kept, so that the order of sources in the query does not
-matter.
+source's frame, the label, and the version of the column. Therefore equal queries at different
+depths have different hashes, and correlated queries stay distinct. If sources are equal (self
+joins), all ways to number them are tried and the smallest hash is kept, so that the order of
+sources in the query does not matter.
 
 >>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
@@ -50,7 +50,7 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 
 class Digester:
-    """Hashes one query; call `version` once."""
+    """Hashes one query; `version` may be called only once."""
 
     def __init__(self) -> None:
         # By frame and source; what is the same in every frame, by None and source.
@@ -109,7 +109,7 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Hash the conditions on each source, in a form that equal sources share."""
+        """Hash the conditions on each source, in a form that is the same for equal sources."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -172,7 +172,7 @@ class Digester:
     # sources
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
-        """Hash the group inside a derived source, once unless it is correlated."""
+        """Hash the group inside a derived source, only once unless the source is correlated."""
         around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
@@ -181,10 +181,10 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return the frame of a grouping's columns, with a distinct digest per grouping set's key.
+        """Return the frame of a grouping's columns, with a distinct digest for each key.
 
-        A grouping set without a key has NULL for it, so a key differs from another key or a literal
-        even if their values are equal in every input row.
+        A grouping set without a key has NULL for the key, so a key differs from another key or a
+        literal even if their values are equal in every input row.
         """
         if len(source.keys) < 2:
             return frame
@@ -248,7 +248,7 @@ class Digester:
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
-        """Return the digests of a set operation's queries, sorted where order has no meaning."""
+        """Return the digests of a set operation's queries, sorted if their order has no meaning."""
         key = (frame if _is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
@@ -388,7 +388,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the frame that contains some sources, and its number of levels above this one."""
+        """Return the frame with some sources, and how many levels it is above this frame."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
@@ -399,8 +399,7 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Closed:
-    """Result of hashing a group: the digest of its rows, and the frame for hashing expressions over
-    it.
+    """Result of hashing a group: the digest of its rows, and the frame for expressions over it.
 
     `sole` is the group's only source, if the group has exactly the rows of that source.
     """
@@ -424,7 +423,7 @@ def _count_orders(classes: Iterable[list[int]]) -> int:
 
 
 def _split_by_conditions(members: list[int], asked: list[bytes]) -> list[list[int]]:
-    """Split members into classes with equal conditions, ordered by these."""
+    """Split members into classes with equal conditions, sorted by conditions."""
     found: dict[bytes, list[int]] = {}
     for i in members:
         found.setdefault(asked[i], []).append(i)

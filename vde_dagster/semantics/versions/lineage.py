@@ -30,7 +30,7 @@ _STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS f
 
 
 class Source(NamedTuple):
-    """A column that flows into an output column, and how."""
+    """A column that is a source of an output column, and how."""
 
     table: str
     column: str
@@ -51,7 +51,7 @@ class ColumnLineage:
 
     Args:
         columns: Sources of each output's values.
-        conditions: Columns that determine which value an output takes.
+        conditions: Columns that determine which value an output has.
         rows: Columns that determine which rows are returned, or their order.
     """
 
@@ -66,7 +66,7 @@ Deciding: TypeAlias = frozenset[IndirectSource]
 
 
 EVERY_COLUMN = "*"
-"""Placeholder for the columns of a table with unknown columns."""
+"""Placeholder for the columns of a table whose columns are unknown."""
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
@@ -82,8 +82,7 @@ def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
-    Args:
-        leaves: The tables that it reads; all count as inputs of unsupported expressions.
+    `leaves` are the tables that it reads; all are inputs of unsupported expressions.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)
@@ -240,7 +239,7 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Join flows; where two meet in a column, the stronger kind is kept."""
+    """Join flows; if two flows come from one column, the stronger kind is kept."""
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}

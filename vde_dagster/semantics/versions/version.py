@@ -1,4 +1,4 @@
-"""Semantic versions as values, including versions without a query."""
+"""Semantic versions as values, including versions of objects without a query."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
 CANONICALISER_VERSION = 17
-"""Raised when equal definitions get other hashes or lineage, to hash stored definitions again."""
+"""Increased if equal definitions get other hashes or lineage, to hash stored definitions again."""
 
 OTHER_COLUMNS = "*"
-"""The column, in a table's types, that represents unknown columns."""
+"""Placeholder for unknown columns among a table's types."""
 
 
 def canonicaliser() -> str:
     """Return the versions of the canonicalizer and of SQLGlot that made the hashes.
 
-    A snapshot stores this value; if it differs, the stored definition is hashed again.
+    A snapshot stores this value; if it changes, the stored definition is hashed again.
     """
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
 
@@ -29,14 +29,14 @@ def canonicaliser() -> str:
 class SemanticVersion:
     """The hashes of a query's rows and of its columns.
 
-    Two models with equal `rows` hold the same rows in the sense that, for any columns whose
-    versions are equal too, the multisets of values of those columns are equal on any data.
+    Two models with equal `rows` have the same rows in this sense: for columns with equal versions,
+    the multisets of the columns' values are equal on any data.
 
     Args:
-        columns: Output name (lower case) to the digest of its expression, in order.
-        opaque: Why the query was not understood and is versioned as a whole, or None.
-        unique_keys: Sets of output columns whose values no two rows share (NULLs compared as
-            equal), known from the query itself or proved by a blocking audit.
+        columns: Digest of each output's expression by lower-case name, in order.
+        opaque: Why the query could not be analyzed and is versioned as a whole, or None.
+        unique_keys: Sets of output columns with unique values (NULLs compared as equal), known from
+            the query itself or verified by a blocking audit.
     """
 
     rows: str
