@@ -118,7 +118,7 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag; it is unknown for other servers."""
+        """Return the usage of the jobs with a tag; unknown on servers other than a warm engine."""
         if not is_remote(session):
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)

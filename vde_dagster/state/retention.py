@@ -101,7 +101,7 @@ class Mark:
     """Reachable and unreachable records.
 
     Args:
-        held_back: Unreachable tables above the cap, left for the next cleanup.
+        held_back: Unreachable tables beyond the limit of one cleanup, left for the next one.
         forgotten: Each (environment, version) no longer kept for a rollback, with the reason.
         dead_plans: Open plans that can no longer be applied, by id, with the reason.
     """

@@ -23,8 +23,7 @@ _MOST_FILES = 100
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
     """Rewrite the files of tables with many deleted rows.
 
-    A table that is being filled is left for the next cleanup, and each table where there is no
-    Spark.
+    A table that is being filled is left for the next cleanup; without Spark, all tables are.
 
     Args:
         kept: Ids of the tables that are not given up.

@@ -161,7 +161,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that commits added and removed since the last commit of both lines."""
+    """Count the rows that commits of a line added and removed after the last common commit."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -202,7 +202,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's kept commits from a head back; marks fills of the table with the id."""
+    """Return a table's kept commits from a head backward; fills of the given table are marked."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 

@@ -73,7 +73,7 @@ def with_other_columns(
     now_ms: int,
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return a table's metadata with other columns, over the same files and history.
+    """Return a table's metadata with other columns, but the same files and history.
 
     Args:
         columns: (published name, name in the table).

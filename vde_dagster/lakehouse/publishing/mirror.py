@@ -137,7 +137,7 @@ def _write_all(
 
 
 def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
-    """Split views into batches, small ones first: the catalog may refuse every view."""
+    """Split views into batches, small ones first, because the catalog may refuse every view."""
     done, size = 0, 1
     while done < len(views):
         yield views[done : done + size]

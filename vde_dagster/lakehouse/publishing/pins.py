@@ -186,7 +186,7 @@ def pinned_metadata(
 ) -> dict[str, Any] | None:
     """Return metadata with only a model's columns and a pinned snapshot, if that still exists.
 
-    The snapshot names the shown schema, because some readers take the table's schema from it.
+    The snapshot refers to the shown schema, because some readers use the snapshot's schema.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]

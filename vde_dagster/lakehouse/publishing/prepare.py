@@ -66,7 +66,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A new version of another environment that holds tables, with its pointers' changes."""
+    """A prepared version of another environment that keeps showing earlier states of tables."""
 
     holding: Holding
     published: tuple[PublishedView, ...]

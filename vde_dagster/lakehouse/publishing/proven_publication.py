@@ -56,8 +56,7 @@ class _Proof:
     """The content that a publication's files are compared with.
 
     Args:
-        is_version: Whether the publication made the version; otherwise it replaced views of this
-            version.
+        is_version: Whether the publication created the version, or only replaced views of it.
     """
 
     lakehouse: LakeHandles

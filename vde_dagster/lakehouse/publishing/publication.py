@@ -109,7 +109,7 @@ class Publication:
     """Changes of one transaction that readers will see.
 
     Args:
-        dropped: Views to remove; names that no publication made are left alone.
+        dropped: Views to remove; views that no publication made are left alone.
         ends_environment: Whether this drops the environment with all its views.
         changed: Ranges that a restatement computed again, so that dependent rows are outdated.
         snapshots: Snapshots of the environment that are already in memory, by id.

@@ -50,7 +50,7 @@ def scan_rows(
         wanted: The columns, with the types of the result.
         tests: Conditions; a row must fulfill all of them.
         files: A condition that every matching row fulfills, for skipping files.
-        without: States of files that are not read.
+        without: Files to leave out, as `file_states` returns them.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
     schema = table.schema()

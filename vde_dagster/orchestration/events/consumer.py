@@ -66,7 +66,7 @@ class OutboxCursor:
 
     Args:
         number: Last record that was forwarded or left to a run.
-        runs: Runs that were still working, with the number before the first of their records.
+        runs: Runs that were still working, each with the number before its first record.
         compared: Last finished step of an incomplete comparison of everything; empty without one.
         part: Last finished part of the events of the record after `number`.
     """
@@ -170,8 +170,7 @@ class OutboxForwarder:
         """Forward records in order; return the first record left over when the time is up.
 
         Args:
-            cursor: Cursor that names the last finished part of its next record, for records whose
-                events can be continued.
+            cursor: Cursor that contains the last finished part of the next record, if any.
         """
         groups = list(projection_groups(records))
         for place, group in enumerate(groups):

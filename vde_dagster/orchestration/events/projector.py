@@ -239,7 +239,7 @@ class Projector:
             yield from FilledPartitions.in_batches(events)
 
     def _all_fills(self, plan: Plan) -> Iterator[Projected]:
-        """Yield the events that are not written yet, of all fills of a plan, parents first."""
+        """Yield the missing events of all fills of a plan, parents first."""
         for table_id in self._filled_tables(plan):
             yield from self._fills(plan, table_id)
 

@@ -149,7 +149,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether an environment shows a version first, and so decides the version's parents."""
+    """Check whether an environment comes first among those that show a version."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

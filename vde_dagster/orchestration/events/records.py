@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step as named side effects: Dagster stores each before the next."""
+    """Yield events to a step as named side effects; Dagster stores each before the next begins."""
     for event in events:
         with effects.at("dagster.event"):
             yield event
@@ -122,7 +122,7 @@ class Reporter:
 
     @property
     def effects(self) -> Effects:
-        """Side effects by name, through which every write goes."""
+        """Port that surrounds every write."""
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:

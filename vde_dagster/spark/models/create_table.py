@@ -234,7 +234,7 @@ def _transform(name: str, transform: str, column: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a partition expression without quotes, spaces, case and the spelling of its unit."""
+    """Normalize a partition expression: lower case, no quotes or spaces, one spelling per unit."""
     plain = re.sub(r"[`\s]", "", text).lower()
     match = re.fullmatch(r"(year|month|day|hour|date|date_hour)\((.*)\)", plain)
     if match:

@@ -95,7 +95,7 @@ class PlanJobs:
                 context.setLocalProperty(name, None)
 
     def begin(self, plan_id: str) -> None:
-        """Allow a plan to run (again) that was canceled before."""
+        """Allow a canceled plan to run again."""
         with self._lock:
             self._cancelled.discard(plan_id)
 

@@ -226,7 +226,7 @@ def exercise_folder(folder: Path, pid: int) -> Path:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove files that ended engines left."""
+    """Remove the files of ended engines."""
     for file in folder.glob("engine.*.json"):
         with suppress(FileNotFoundError), file.open("rb") as record:
             if not _is_locked(record):

@@ -33,8 +33,8 @@ class KeysView:
 def changed_keys(write: Write) -> Iterator[KeysView | None]:
     """Provide the keys to compute; None for all rows.
 
-    All rows are computed, with a note, if Spark cannot compute the keys: their query evaluates
-    expressions for rows that the model's query may leave out before.
+    If Spark cannot compute the keys, all rows are computed, with a note. The keys' query can fail
+    because it evaluates expressions for rows that the model's query removes first.
     """
     from pyspark.errors import PySparkException
 

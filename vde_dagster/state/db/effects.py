@@ -1,4 +1,4 @@
-"""The port through which every side effect passes by name, and the clock of the state.
+"""The port that surrounds every named side effect, and the clock of the state.
 
 A side effect is a change that outlives the process: a database commit, a file written or deleted,
 an Iceberg commit, a lease. Code wraps each side effect in `with effects.at("publish.commit"):`, so
@@ -22,7 +22,7 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Port through which every side effect passes by name."""
+    """Port that surrounds every side effect under a name, so that tests can intercept it."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
         """Return a context that surrounds one side effect.

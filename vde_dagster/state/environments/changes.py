@@ -68,7 +68,7 @@ _CURSOR = schema.change_cursors.c
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursor:
-    """The last version of a model whose changes a consumer has."""
+    """Position of a consumer in a model's changes: the last version that it has read."""
 
     environment: str
     model: ModelName

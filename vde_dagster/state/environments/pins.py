@@ -263,7 +263,7 @@ class PinStore:
     def models(
         self, environment: str, table_ids: Collection[str]
     ) -> list[tuple[str, int, int | None, ModelName]]:
-        """Return (table, first version, first version without it, model) for shown tables."""
+        """Return (table, first version with it, first without it, model) for shown tables."""
         entry = schema.entries.c
         name = (entry.model_namespace, entry.model_name)
         query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
@@ -442,7 +442,7 @@ def pin_filled(
     """Write the filled ranges of a version's tables, in its publication's transaction.
 
     Args:
-        after: Filled ranges by table id, where the catalog has yet to follow the publication.
+        after: Filled ranges by table id, if the catalog moves the tables after this transaction.
     """
     on_sqlite = connection.dialect.name == "sqlite"
     found: Iterable[Any] = connection.execute(

@@ -121,7 +121,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
     """Close changed entries and open new ones; count the added, changed and removed models.
 
-    A model that only begins or ends to be held at an earlier state does not count as changed.
+    A model that only switches to an earlier state of its table, or back, does not count.
     """
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
@@ -229,7 +229,7 @@ class ShownStore:
     ) -> dict[str, set[str]]:
         """Return, by table id, the other environments that show the current state of tables.
 
-        Environments that hold a table at an earlier state are left out.
+        Environments that show an earlier state of a table are left out.
         """
         found: dict[str, set[str]] = {}
         query = select(_ENTRY.table_id, _ENTRY.environment).where(

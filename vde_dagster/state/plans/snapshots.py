@@ -154,7 +154,7 @@ class SnapshotStore:
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the stored view types of many snapshots in one query.
 
-        A login that may publish ignores types that other logins stored, and Spark analyzes them
+        A login that may publish ignores types that other logins stored; Spark analyzes these views
         again.
         """
         with self.database.reading() as conn:

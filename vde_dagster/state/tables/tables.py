@@ -84,7 +84,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Choose the record of a column that has more fields added in place."""
+    """Return the one of two records of a column that has more added fields."""
     return other if len(other.fields) > len(column.fields) else column
 
 
