@@ -79,6 +79,7 @@ SIZES = {
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
     # Installs extensions of DuckDB, where none are given.
+    "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
     "refresh_tpc": Size(spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),

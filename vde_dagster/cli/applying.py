@@ -143,6 +143,9 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
         "skipped": [
             {"model": str(name), **skip_json(skipped)} for name, skipped in result.skipped.items()
         ],
+        "refreshes": [
+            {"model": str(name), **one.to_json()} for name, one in result.refreshes.items()
+        ],
     }
 
 

@@ -20,6 +20,7 @@ from vde_dagster.execution.events import (
     UnitTestFinished,
     VirtualUpdateRan,
 )
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, units
@@ -41,6 +42,7 @@ class ApplyProgress:
             for model in plan.builds
         }
         self._skipped: set[ModelName] = set()
+        self._refreshes: dict[ModelName, Refresh] = {}
         self._finished = 0
         self._bars = _bars(console, shown=console.is_terminal and bool(self._units))
         self._all = self._bars.add_task("all", total=sum(self._units.values()))
@@ -118,6 +120,8 @@ class ApplyProgress:
             self._print(f"[yellow]{escape(note)}[/]")
         if event.skipped is not None:
             self._skipped.add(name)
+        if event.refresh is not None:
+            self._refreshes[name] = event.refresh
         task = self._task(name)
         filled = units(event.snapshot, IntervalSet((event.interval,)))
         self._count(task, int(task.completed), int(task.completed) + filled)
@@ -138,6 +142,10 @@ class ApplyProgress:
         )
 
     def _finish(self, event: ModelFinished) -> None:
+        from rich.markup import escape
+
+        from vde_dagster.reports.reasons import describe_refresh
+
         name = event.snapshot.name
         self._hide(name)
         if name not in self._units:  # Only audited or created empty: not in the total.
@@ -146,6 +154,8 @@ class ApplyProgress:
         self._finished += 1
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
         how = "skipped, no new input" if name in self._skipped else f"{event.seconds:.1f} s"
+        if name in self._refreshes:
+            how += f", {escape(describe_refresh(self._refreshes[name], done=True))}"
         self._print(f"{ready} {name} [dim]{how}[/]")
 
     def _hide(self, name: ModelName) -> None:

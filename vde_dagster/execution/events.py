@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.unit_testing.run_test import TestResult
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.checks.diagnostics import audit_place
 from vde_dagster.planning.engine_tasks import AuditResult, FillResult
 from vde_dagster.planning.environments.environment import Environment
@@ -46,7 +47,11 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table was filled and recorded, or waits on a branch, or was skipped."""
+    """A range of a table was filled and recorded, or waits on a branch, or was skipped.
+
+    Args:
+        refresh: The way its rows were computed, for a model that may refresh from changes.
+    """
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -54,6 +59,7 @@ class IntervalFilled:
     result: FillResult
     recovered: bool = False
     skipped: Skipped | None = None
+    refresh: Refresh | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,7 @@ class ApplyResult:
         environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
         skipped: Models without new input, with the savings.
+        refreshes: How rows were computed, of models that may refresh from changes.
     """
 
     plan: Plan
@@ -168,3 +175,4 @@ class ApplyResult:
     seconds: float
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
     skipped: Mapping[ModelName, Skipped] = field(default_factory=dict)
+    refreshes: Mapping[ModelName, Refresh] = field(default_factory=dict)

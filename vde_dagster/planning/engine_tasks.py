@@ -105,6 +105,7 @@ class FillResult:
         task_seconds: Total run time of the engine's tasks; None when the engine does not report it.
         bytes_read: The size of the files that the tasks scanned; None when not known for all.
         notes: Warnings about the rows, shown to people who watch the fill.
+        why_all: Why all rows were computed although the task has changed rows; empty otherwise.
     """
 
     rows: int | None
@@ -115,6 +116,7 @@ class FillResult:
     task_seconds: float | None = None
     bytes_read: int | None = None
     notes: tuple[str, ...] = ()
+    why_all: str = ""
 
 
 @dataclass(frozen=True, slots=True)

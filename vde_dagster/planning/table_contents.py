@@ -13,6 +13,7 @@ from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.work import Work
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.resolver import Columns, covers
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
@@ -131,12 +132,14 @@ class FillFacts:
         inputs: By table.
         skipped: Set if nothing was computed.
         lacks: Parent gaps, for a table that is replaced as a whole.
+        refresh: The way to compute rows, for a model that may refresh from changes.
     """
 
     inputs: Mapping[str, InputState] | None = None
     output: Output | None = None
     skipped: Skipped | None = None
     lacks: ParentGaps = field(default_factory=dict)
+    refresh: Refresh | None = None
 
 
 def state_of(
@@ -236,19 +239,24 @@ def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState])
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write facts as JSON texts by column: `inputs`, `output`, `skipped` and `lacks`."""
+    """Write facts as JSON texts by column: `inputs`, `output`, `skipped`, `lacks`, `refresh`."""
     facts = facts or FillFacts()
     values = {
         "inputs": facts.inputs,
         "output": facts.output,
         "skipped": facts.skipped,
         "lacks": tuple(facts.lacks.items()) or None,
+        "refresh": facts.refresh,
     }
     return {name: None if value is None else to_text(value) for name, value in values.items()}
 
 
 def load_facts(
-    inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
+    inputs: str | None,
+    output: str | None,
+    skipped: str | None,
+    lacks: str | None = None,
+    refresh: str | None = None,
 ) -> FillFacts:
     """Read facts from the form of `dump_facts`."""
     return FillFacts(
@@ -256,6 +264,7 @@ def load_facts(
         load_output(output),
         from_text(Skipped, skipped) if skipped else None,
         load_parent_gaps(lacks),
+        from_text(Refresh, refresh) if refresh else None,
     )
 
 

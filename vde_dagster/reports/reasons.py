@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.texts import count, listed
+from vde_dagster.base.texts import count, listed, size
 from vde_dagster.base.times import instant_text
+from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
 from vde_dagster.planning.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -186,8 +187,10 @@ def describe_backlog(backlog: Backlog) -> Iterator[str]:
     if backlog.tables:
         moved = listed(map(_describe_table_backlog, backlog.tables))
         yield f"changes since {instant_text(backlog.since)}: {moved}"
-    if backlog.why_all:
-        yield f"all rows are computed: {backlog.why_all}"
+    if backlog.refresh is not None:
+        yield describe_refresh(backlog.refresh)
+    elif backlog.why_all:
+        yield f"computes all rows: {backlog.why_all}"
 
 
 def _describe_table_backlog(table: TableBacklog) -> str:
@@ -200,6 +203,33 @@ def _describe_table_backlog(table: TableBacklog) -> str:
         parts.append(f"+{table.added:,} -{table.removed:,} rows")
     parts += ["the fills of this plan"] if table.filled_first else []
     return f"{table.table} {', '.join(parts)}"
+
+
+def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
+    """Return how a fill computes rows, as a clause: from which changes, or why it computes all.
+
+    Args:
+        done: Whether the fill is recorded.
+
+    >>> describe_refresh(Refresh(RefreshCode.ASKED, tables=("raw.orders",), key=("customer_id",)))
+    'refreshes from changes of raw.orders by customer_id'
+    """
+    if not refresh.from_changes:
+        return f"{'computed' if done else 'computes'} all rows: {describe_why_all(refresh)}"
+    by = f" by {', '.join(refresh.key)}" if refresh.key else ""
+    verb = "refreshed" if done else "refreshes"
+    return f"{verb} from changes of {listed(refresh.tables)}{by}"
+
+
+def describe_why_all(refresh: Refresh) -> str:
+    """Return why a fill computes all rows, as a clause."""
+    sizes = refresh.sizes
+    if sizes is not None and refresh.code is RefreshCode.SMALL:
+        return f"its inputs are small ({size(sizes.inputs)})"
+    if sizes is not None and refresh.code is RefreshCode.MUCH_CHANGED:
+        share = f"{min(1.0, sizes.share):.0%}"
+        return f"{size(sizes.changed)} of {size(sizes.inputs)} changed ({share})"
+    return refresh.detail
 
 
 def describe_skip(skipped: Skipped) -> str:

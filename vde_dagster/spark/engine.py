@@ -233,6 +233,7 @@ class SparkEngine:
             task_seconds=usage.task_seconds,
             bytes_read=usage.bytes_read,
             notes=tuple(write.notes),
+            why_all="; ".join(write.why_all),
         )
 
     def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:

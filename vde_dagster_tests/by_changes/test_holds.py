@@ -94,7 +94,7 @@ def test_a_reader_that_does_not_move_holds_nothing_after_a_time_and_computes_all
     assert plan.is_empty
     assert pending_work(workspace, plan).sentence() == (
         "not read yet by m.sums: changes since 2024-01-02 01:00 UTC: m.base unknown commits; "
-        "all rows are computed: the state of m.base that was read is no longer kept"
+        "computes all rows: the state of m.base that was read is no longer kept"
     )
     with caplog.at_level(logging.WARNING):
         clock.advance(days=20)

@@ -19,6 +19,7 @@ from sqlalchemy import select
 import vde_dagster.state as state
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation, StoreError
+from vde_dagster.planning.changes.refresh import Refresh, RefreshCode, RefreshSizes
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import (
@@ -131,10 +132,12 @@ def assert_upgraded(released: Path, url: str) -> None:
         with pytest.raises(StoreError, match="its content does not match its id"):
             store.snapshots.load(["db.rich@1"])
         with store.database.reading() as conn:
-            query = "SELECT inputs, output, skipped, lacks FROM vde_fills ORDER BY start_at"
-            first = conn.exec_driver_sql(query).first()
-        assert first is not None
+            query = (
+                "SELECT inputs, output, skipped, lacks, refresh FROM vde_fills ORDER BY start_at"
+            )
+            first, second, *_ = conn.exec_driver_sql(query).all()
         assert load_facts(*first) == FACTS
+        assert load_facts(*second).refresh == (REFRESH if released.stem >= "0024" else None)
     value = environment(entries=[("db.orders", "s3", table.id)])
     store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 2))
     logged = [(entry.act, entry.version) for entry in store.log.latest()]
@@ -205,6 +208,12 @@ def with_ids(plan: Plan, names: dict[str, str]) -> Plan:
     )
 
 
+REFRESH = Refresh(
+    RefreshCode.CHEAPER,
+    tables=("raw.orders",),
+    key=("customer_id",),
+    sizes=RefreshSizes(9000, 800, 70, 9800),
+)
 FACTS = FillFacts(
     {"db.raw": InputState(5, 6, ((("a",), "d1"),), ("a", "b"), 1, "f")},
     Output((("a",), None), (Tile(day(0), 7, ("d1", "d2")),), False, (1,), (5,)),

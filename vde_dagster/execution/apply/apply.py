@@ -41,6 +41,7 @@ from vde_dagster.execution.events import (
 )
 from vde_dagster.execution.plan_tasks import PlanTasks, Written, digest_sets
 from vde_dagster.execution.unit_testing.test_report import ToldTest
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, moved
 from vde_dagster.planning.environments.resolver import Columns, Resolver
 from vde_dagster.planning.plan.missing_intervals import parts_of_units
@@ -93,6 +94,7 @@ class Applier:
     owner: str = field(init=False)
     _telling: threading.Lock = field(default_factory=threading.Lock)
     _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
+    _refreshes: dict[ModelName, Refresh] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Name this attempt uniquely, so that two processes with one plan exclude each other."""
@@ -146,7 +148,8 @@ class Applier:
         self.on_event(Published(environment, plan, seconds))
         failed = self._virtual_update()
         skipped = with_twins(plan, self._skipped)
-        return ApplyResult(plan, environment, True, seconds, failed, skipped)
+        refreshes = dict(self._refreshes)
+        return ApplyResult(plan, environment, True, seconds, failed, skipped, refreshes)
 
     def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
         return run_virtual_update(self.handles, self.plan.environment, self.owner, self.on_event)
@@ -215,6 +218,8 @@ class Applier:
         with self._telling:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
+            if isinstance(event, IntervalFilled) and event.refresh is not None:
+                self._refreshes[event.snapshot.name] = event.refresh
             self.on_event(event)
 
 

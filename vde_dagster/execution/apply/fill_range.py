@@ -22,6 +22,7 @@ from vde_dagster.execution.apply.table_branches import LeftOver, Target
 from vde_dagster.execution.events import AuditFinished, Event, IntervalFilled
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.metadata.commit_summaries import scratch_branch
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.missing_intervals import left_to_fill
@@ -200,14 +201,14 @@ class RangeFiller:
             if self.filler.model.reads_itself:  # The earlier task reads a table without rows.
                 task = self._task(interval, self.target.branch, anew=anew)
         result = self.auditor.handles.engine().fill(task)
-        facts = skipping.facts(looked, result.output, self.table, interval)
+        facts = skipping.facts(looked, result, self.table, interval)
         self.auditor.tasks.written.note_filled(self.table.id)
         self._show()
         self._report_audits(interval, result)
         self.auditor.audit(self.snapshot, self.table, interval, self.target.branch)
         self.left -= 1
         self.target.record(interval, result, facts, last=not self.left)
-        self._recorded(interval, result)
+        self._recorded(interval, result, facts.refresh)
 
     def fill_aside(self, interval: Interval) -> None:
         """Fill a range of an existing table while other threads fill other ranges."""
@@ -219,7 +220,7 @@ class RangeFiller:
                 self._task(interval, branch, looked), base=self.target.branch, completes=False
             )
             result = self.auditor.handles.engine().fill(task)
-            facts = skipping.facts(looked, result.output, self.table, interval)
+            facts = skipping.facts(looked, result, self.table, interval)
             self._report_audits(interval, result)
             self.auditor.audit(self.snapshot, self.table, interval, branch)
             with self._alone_on_branch(interval):
@@ -231,7 +232,7 @@ class RangeFiller:
                 self.auditor.tasks.written.note_filled(self.table.id)
                 self.left -= 1
                 self.target.record(interval, landed, facts, last=not self.left)
-                self._recorded(interval, landed)
+                self._recorded(interval, landed, facts.refresh)
 
     @contextmanager
     def _reporting_failure(self, interval: Interval) -> Iterator[None]:
@@ -305,12 +306,12 @@ class RangeFiller:
         if self.target.waits:
             self.auditor.tasks.written.put_branch(self.table.id, self.target.branch)
 
-    def _recorded(self, interval: Interval, result: FillResult) -> None:
+    def _recorded(self, interval: Interval, result: FillResult, refresh: Refresh | None) -> None:
         self._show()
         if not self.target.waits:
             filled = self.table.intervals | IntervalSet((interval,))
             self.table = replace(self.table, intervals=filled)
-        self._emit_filled(interval, result)
+        self._emit_filled(interval, result, refresh=refresh)
 
     def _emit_filled(
         self,
@@ -319,6 +320,7 @@ class RangeFiller:
         *,
         recovered: bool = False,
         skipped: Skipped | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
-        event = IntervalFilled(self.snapshot, self.table, interval, result, recovered, skipped)
-        self.auditor.emit(event)
+        filled = IntervalFilled(self.snapshot, self.table, interval, result, recovered, skipped)
+        self.auditor.emit(replace(filled, refresh=refresh))

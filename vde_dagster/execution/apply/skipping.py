@@ -20,12 +20,14 @@ from vde_dagster.execution.changes.changed_keys import (
     earlier_reads,
     keys_changed,
 )
+from vde_dagster.execution.changes.refresh_choice import RefreshChoice
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import DEFINITION_KEY, TABLE_KEY, commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
-from vde_dagster.planning.engine_tasks import ChangedKeys
+from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
+from vde_dagster.planning.engine_tasks import ChangedKeys, FillResult
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
@@ -65,6 +67,7 @@ class Looked:
         anew: Whether these commits replace all rows read before.
         pinned: Snapshots to read, for tables that must be read at a fixed state.
         changed: The keys of changed rows, if only these are filled.
+        refresh: The way to compute rows, for a model that may refresh from changes.
     """
 
     reads: tuple[TableRead, ...]
@@ -73,6 +76,7 @@ class Looked:
     anew: bool = False
     pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
     changed: ChangedKeys | None = None
+    refresh: Refresh | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,9 @@ class Skipping:
         return self._by_changes(filler, table, looked)
 
     def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Determine the keys to fill, by the changes of the inputs."""
+        """Determine the keys to fill, by the changes of the inputs, or compute all rows."""
         reads, now = looked.reads, looked.inputs
+        choice = RefreshChoice(self.tasks, filler, table, reads, now)
         try:
             last_inputs = self.inputs_of_definition(filler, table)
             changed = keys_changed(self.tasks, filler, reads, last_inputs, now)
@@ -134,7 +139,10 @@ class Skipping:
         except ComputesAllError as why:
             level = logging.WARNING if why.lost else logging.INFO
             _LOG.log(level, "%s computes all rows: %s", filler.name, why)
-            return looked
+            return replace(looked, refresh=choice.whole(str(why)))
+        refresh = choice.from_changes(changed, earlier)
+        if not refresh.from_changes:
+            return replace(looked, refresh=refresh)
         # Commits of a new table do not continue the table that was read.
         since = {key: one.state.read_id for key, one in earlier.items() if one.other is None}
         inputs = {
@@ -142,7 +150,7 @@ class Skipping:
             for key, state in now.items()
         }
         pinned = {key: PinnedTable(state.read_id) for key, state in inputs.items()}
-        return replace(looked, inputs=inputs, pinned=pinned, changed=changed)
+        return replace(looked, inputs=inputs, pinned=pinned, changed=changed, refresh=refresh)
 
     def _commits(
         self, parent: ModelName, reads: Sequence[TableRead], states: States, last_inputs: States
@@ -185,9 +193,12 @@ class Skipping:
         return found
 
     def facts(
-        self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
+        self, looked: Looked, result: FillResult, table: PhysicalTable, interval: Interval
     ) -> FillFacts:
         """Return the facts to record for a fill."""
+        output, refresh = result.output, looked.refresh
+        if refresh is not None and result.why_all:
+            refresh = replace(refresh, code=RefreshCode.FAILED, detail=result.why_all)
         after = input_states(self._handles.lakehouse, looked.reads, looked.inputs)
         pinned = {*map(self.tasks.input_key, looked.commits), *looked.pinned}
         inputs = None if moved(looked.inputs, after, looked.reads, pinned) else looked.inputs
@@ -195,7 +206,8 @@ class Skipping:
             plan_id = self.tasks.plan.id
             earlier = self._handles.store.fills.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
-        return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
+        lacks = self.tasks.lacks.get(table.id, {})
+        return FillFacts(inputs, output, lacks=lacks, refresh=refresh)
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Check whether a table's rows are still exactly the rows of its last fill."""

@@ -14,9 +14,11 @@ from vde_dagster.execution.changes.changed_keys import (
     keys_changed,
     table_name,
 )
+from vde_dagster.execution.changes.refresh_choice import RefreshChoice
 from vde_dagster.execution.plan_tasks import PlanTasks, Written
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
 from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.assign_tables import choose_filler
@@ -24,6 +26,7 @@ from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.reports.reasons import describe_why_all
 from vde_dagster.state.fills.fills import FillRecord
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
         except (VdeError, OSError):
             return model  # `vde fsck` or the fill reports unreadable tables.
         if model.restate and found is not None:
-            found = replace(found, why_all="it is computed again")
+            found = replace(found, why_all="it is computed again", refresh=None)
         return replace(model, backlog=found)
 
     return replace(plan, models=tuple(map(with_backlog, plan.models)))
@@ -89,13 +92,18 @@ def _backlog(
     ]
     if not moved:
         return None
+    refresh: Refresh | None = None
     # Rows that the plan fills before are not visible yet: the fill decides.
     if not why_all and not any(read.key in filled for read in reads):
         try:
-            keys_changed(tasks, filler, reads, seen, now)
+            changed = keys_changed(tasks, filler, reads, seen, now)
+            choice = RefreshChoice(tasks, filler, table, reads, now)
+            refresh = choice.from_changes(changed, earlier)
         except ComputesAllError as why:
             why_all = str(why)
-    return Backlog(last.recorded_at, tuple(moved), why_all)
+    if refresh is not None and not refresh.from_changes:
+        why_all = describe_why_all(refresh)
+    return Backlog(last.recorded_at, tuple(moved), why_all, refresh)
 
 
 def _moved(was: Earlier | None, now: InputState | None) -> bool:

@@ -158,6 +158,40 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
     return Growth(before, forward[0] + back[1], forward[1] + back[0])
 
 
+def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
+    """Return the size of a snapshot's files, by its summary; None if unknown."""
+    found = next(history(metadata, snapshot_id), None)
+    if found is None:
+        return 0 if snapshot_id is None else None
+    total = found.get("summary", {}).get("total-files-size")
+    return None if total is None else int(total)
+
+
+def bytes_between(metadata: dict[str, Any], before: int | None, after: int | None) -> int | None:
+    """Add up the sizes of files that commits between two snapshots added and removed.
+
+    Files that were rewritten with the same rows do not count. None if a commit is not kept, or its
+    summary has no sizes.
+    """
+    lines = [list(history(metadata, one)) for one in (before, after)]
+    both = set.intersection(*({one["snapshot-id"] for one in line} for line in lines))
+    moved = 0
+    for line in lines:
+        parent = None
+        for snapshot in line:
+            if snapshot["snapshot-id"] in both:
+                parent = None
+                break
+            summary, parent = snapshot.get("summary", {}), snapshot.get("parent-snapshot-id")
+            if summary.get("operation") != "replace":
+                if "total-files-size" not in summary:
+                    return None
+                moved += _count(summary, "added-files-size") + _count(summary, "removed-files-size")
+        if parent is not None:
+            return None
+    return moved
+
+
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:

@@ -66,7 +66,7 @@ from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.reports.document import span, spans
-from vde_dagster.reports.reasons import describe_skip
+from vde_dagster.reports.reasons import describe_refresh, describe_skip
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
 RECORDED = (IntervalFilled, Published)
@@ -264,6 +264,8 @@ def log_event(log: TimedLog, event: Event) -> None:
                 how = f"skipped, {describe_skip(event.skipped)}"
             elif filled.seconds is not None and not event.recovered:
                 how = f"filled in {filled.seconds:.1f} s"
+            if event.refresh is not None:
+                how += f", {describe_refresh(event.refresh, done=True)}"
             log.info(f"{snapshot.name}: {span(event.interval)} {how}{rows}")
             for note in filled.notes:
                 log.warning(note)

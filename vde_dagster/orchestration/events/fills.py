@@ -29,7 +29,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.intervals.time_column import TimeColumn
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.reasons import describe_skip
+from vde_dagster.reports.reasons import describe_refresh, describe_skip
 from vde_dagster.state.fills.fills import FillRecord
 
 
@@ -114,6 +114,7 @@ def fill_events(
     from vde_dagster.lakehouse.commit_rows import has_bounds
 
     snapshot, interval, skipped = served.snapshot, fill.interval, fill.facts.skipped
+    refresh = fill.facts.refresh
     found, column = _filled_by(context, served, fill, holds), _time_column(served)
     # Without a filter by time, the rows could belong to another partition.
     is_readable = len(found) == 1 or column is None or has_bounds(column.type)
@@ -129,6 +130,8 @@ def fill_events(
             "vde/skipped": skipped and describe_skip(skipped),
             "vde/saved_seconds": skipped and skipped.seconds,
             "vde/saved_bytes": skipped and skipped.bytes,
+            "vde/refresh": refresh and describe_refresh(refresh, done=True),
+            "vde/unread_bytes": (refresh and refresh.unread(fill.bytes_read)) or None,
         }
     )
     tags = {ENVIRONMENT_TAG: served.environments[0]}

@@ -44,7 +44,7 @@ from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
 from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
 from vde_dagster.planning.tables.table import PhysicalTable
-from vde_dagster.reports.reasons import describe_reason
+from vde_dagster.reports.reasons import describe_reason, describe_refresh
 from vde_dagster.state.environments.pins import Pin, load_filled
 
 if TYPE_CHECKING:
@@ -378,8 +378,10 @@ class EnvironmentContents:
                         fill.iceberg_snapshot_id,
                         fill.task_seconds,
                         fill.bytes_read,
+                        describe_refresh(how, done=True) if how is not None else None,
                     )
                     for fill in fills.get(table.id, ())
+                    for how in (fill.facts.refresh,)
                 ),
                 tuple(
                     AuditOutcome(

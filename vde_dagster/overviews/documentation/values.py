@@ -156,6 +156,7 @@ class FillCost:
         commit: Iceberg snapshot that it created.
         task_seconds: Total time of Spark's tasks.
         bytes_read: Size of the files that the tasks scanned.
+        refresh: How its rows were computed, for a model that may refresh from changes.
     """
 
     range: Range
@@ -168,6 +169,7 @@ class FillCost:
     commit: int | None
     task_seconds: float | None = None
     bytes_read: int | None = None
+    refresh: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.intervals.interval import iso
 
 
@@ -37,11 +38,13 @@ class Backlog:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
         tables: The tables that have changed since, or that the plan fills first.
         why_all: Why the fill computes all rows; empty if, at planning time, changed keys suffice.
+        refresh: The way in which the fill computes rows; None if the fill decides.
     """
 
     since: datetime
     tables: tuple[TableBacklog, ...]
     why_all: str = ""
+    refresh: Refresh | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -50,4 +53,5 @@ class Backlog:
             "tables": [asdict(one) for one in self.tables],
             "computes": "all" if self.why_all else "keys",
             "why_all": self.why_all or None,
+            "refresh": self.refresh.to_json() if self.refresh is not None else None,
         }

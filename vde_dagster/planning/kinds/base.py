@@ -69,6 +69,10 @@ class Meaning:
         """Return whether fills replace only rows of changed keys, if these keys can be found."""
         return bool(self.changed_by(model))
 
+    def chooses(self, model: Model) -> bool:
+        """Return whether a fill computes all rows if this is faster than from changes."""
+        return False
+
     def most_intervals(self, model: Model) -> int | None:
         """Return the maximum number of intervals per job, or None without a limit."""
         return model.kind.batch_size or (1 if model.reads_itself else None)

@@ -31,8 +31,12 @@ class FullMeaning(WholeMeaning):
     """Rules of FULL: fills may compute only the rows of changed keys."""
 
     def refreshes(self, model: Model) -> bool:
-        """Return whether the header has `refresh changes`."""
+        """Return whether the header has `refresh changes` or `refresh auto`."""
         return Full.from_model(model).refresh != "whole"
+
+    def chooses(self, model: Model) -> bool:
+        """Return whether the header has `refresh auto`."""
+        return Full.from_model(model).refresh == "auto"
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the mode of refreshing, which does not affect the rows."""

@@ -85,6 +85,12 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
             row.append(prices.text(prices.price(one.saved)))
         rows.append(row)
     console.print(simple_table(titles, rows))
+    if (whole := totals["all"]).refreshed_fills:
+        console.print(
+            f"{whole.refreshed_fills:,} fills refreshed from changes and left about "
+            f"{size(whole.unread_bytes)} of their inputs unread (an estimate: the inputs' bytes "
+            "minus the bytes read)"
+        )
 
 
 def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:

@@ -27,6 +27,8 @@ class Item:
         how: `computed`; `skipped`: no input had changed; `reused`: a plan showed another
             definition, or another environment, without computing the table again.
         work: The cost; for a saved computation the cost of the last computation.
+        refreshed: Whether only the rows that changes affect were computed.
+        unread_bytes: Bytes of the inputs that it therefore did not read, as an estimate.
     """
 
     at: datetime
@@ -36,6 +38,8 @@ class Item:
     how: Literal["computed", "skipped", "reused"]
     work: Work
     rows: float = 0.0
+    refreshed: bool = False
+    unread_bytes: int = 0
 
     def key(self, by: By) -> str:
         """Return the name of the item's group."""
@@ -53,6 +57,8 @@ class Total:
     rows: float = 0.0
     saved_fills: int = 0
     saved: Work = field(default_factory=Work)
+    refreshed_fills: int = 0
+    unread_bytes: int = 0
 
     def add(self, item: Item) -> None:
         """Add one item."""
@@ -60,6 +66,8 @@ class Total:
             self.fills += 1
             self.work += item.work
             self.rows += item.rows
+            self.refreshed_fills += item.refreshed
+            self.unread_bytes += item.unread_bytes
         else:
             self.saved_fills += 1
             self.saved += item.work
@@ -86,6 +94,8 @@ class Total:
             "money": round(price(self.work), 4) if price else None,
             "saved_fills": self.saved_fills,
             **{f"saved_{name}": value for name, value in self.saved.to_json().items()},
+            "refreshed_fills": self.refreshed_fills,
+            "unread_bytes": self.unread_bytes,
             "saved_money": round(price(self.saved), 4) if price else None,
         }
 
@@ -138,6 +148,7 @@ def _from_fill(
 ) -> Item | None:
     skipped = fill.facts.skipped
     told = fill if skipped is None else skipped
+    refresh = fill.facts.refresh
     if told.seconds is None and told.bytes is None:
         return None
     return Item(
@@ -148,6 +159,8 @@ def _from_fill(
         "computed" if skipped is None else "skipped",
         told.work,
         float(fill.rows or 0),
+        refresh is not None and refresh.from_changes,
+        refresh.unread(fill.bytes_read) if refresh is not None else 0,
     )
 
 

@@ -272,7 +272,7 @@ class _Compactor:
             begun, recorded = _seconds(fill.range.start), _seconds(fill.at)
             seconds = None if fill.seconds is None else round(fill.seconds, 2)
             length = _seconds(fill.range.end) - begun
-            counts = [fill.rows, fill.bytes, seconds, int(fill.skipped) or None]
+            counts = [fill.rows, fill.bytes, seconds, int(fill.skipped) or None, fill.refresh]
             fills.append(_trimmed([begun - start, length, recorded - at, *counts]))
             start, at = begun, recorded
         return _full(

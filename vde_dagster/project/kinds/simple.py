@@ -7,14 +7,15 @@ from typing import Literal
 
 from vde_dagster.project.kinds.base import Kind, Property
 
-REFRESHES = ("whole", "changes")
+REFRESHES = ("whole", "changes", "auto")
 
 
 @dataclass(frozen=True, slots=True)
 class Full(Kind):
     """Table rebuilt as a whole, once per cron tick.
 
-    If `refresh` is `changes`, fills compute only the rows of changed keys where these are known.
+    With `refresh changes`, fills compute only the rows that changes of the inputs affect, where
+    these are known; `refresh auto` does so if it is faster, by the sizes of the inputs.
     """
 
     refresh: str = Kind.later("whole")

@@ -64,6 +64,7 @@ class Write:
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
         notes: Warnings about the rows, which the strategy adds to the fill's result.
+        why_all: Reasons why the strategy computed all rows of a task with changed rows.
     """
 
     task: FillTask
@@ -77,6 +78,7 @@ class Write:
     digester: Digester | None = None
     project_root: Path | None = None
     notes: list[str] = field(default_factory=list)
+    why_all: list[str] = field(default_factory=list)
 
     def compared_fields(self) -> dict[str, ShownFields]:
         """Return the fields that the definition fills, by physical column.

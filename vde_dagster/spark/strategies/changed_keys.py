@@ -47,6 +47,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
         keys.count()
     except PySparkException as error:
         reason = str(error).partition("\n")[0]
+        write.why_all.append(f"its changed keys cannot be computed: {reason}")
         write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
         yield None
         return

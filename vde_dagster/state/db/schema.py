@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.db.rows import Instant, Texts
 
-SCHEMA_VERSION = "0023"
+SCHEMA_VERSION = "0024"
 FIRST_VERSION = "0015"
 """The oldest schema that can be upgraded; earlier schemas were never released."""
 VERSION_TABLE = "vde_alembic_version"
@@ -104,6 +104,7 @@ fills = Table(
     Column("undone", Boolean),
     Column("task_seconds", Float),
     Column("bytes_read", BigInteger),
+    Column("refresh", Text),
     Index("vde_fills_latest", "table_id", "recorded_at"),
 )
 
@@ -239,6 +240,7 @@ pending = Table(
     Column("lacks", Text),
     Column("task_seconds", Float),
     Column("bytes_read", BigInteger),
+    Column("refresh", Text),
 )
 
 # Ranges that work begun after `since` has to compute again; see `state.fills.outdated`.

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
 from vde_dagster.base.work import Work
+from vde_dagster.planning.changes.refresh import MeasuredFill
 from vde_dagster.planning.engine_tasks import FillResult
 from vde_dagster.planning.intervals.cadence import BEGINNING, FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -155,7 +156,11 @@ def read_fill(row: Row[Any]) -> FillRecord:
         rows=row.row_count,
         bytes=row.byte_count,
         facts=load_facts(
-            columns.get("inputs"), columns.get("output"), row.skipped, columns.get("lacks")
+            columns.get("inputs"),
+            columns.get("output"),
+            row.skipped,
+            columns.get("lacks"),
+            columns.get("refresh"),
         ),
         branch=columns.get("branch", ""),
     )
@@ -367,6 +372,16 @@ class FillStore:
         )
         rows = self.database.among(query, _FILL.table_id, table_ids)
         return {row.table_id: read_fill(row) for row in rows}
+
+    def measured(self, table_ids: Iterable[str], most: int = 100) -> list[MeasuredFill]:
+        """Return the newest computed fills whose sizes were recorded, of each of some tables."""
+        found = []
+        for fills in self.recent(table_ids, most).values():
+            for fill in fills:
+                how, seconds = fill.facts.refresh, fill.seconds
+                if how is not None and how.sizes is not None and seconds is not None:
+                    found.append(MeasuredFill(how.from_changes, how.sizes, seconds))
+        return found
 
     def output(self, table_id: str, commit: int) -> Output | None:
         """Return the output of the fill of an Iceberg commit, even if it is pending on a branch."""

@@ -146,17 +146,18 @@ function costs(model, cells) {
   if (!shown.length) return null;
   return section("Fills", shown.map(([number, one]) => {
     let [start, at] = [0, 0];
-    const fills = one.fills.map(([begun, length, recorded, rows, bytes, seconds, skipped]) => {
+    const fills = one.fills.map(([begun, length, recorded, rows, bytes, seconds, skipped, refresh]) => {
       start += begun; at += recorded;
-      return { start, length, at, rows, bytes, seconds, skipped };
+      return { start, length, at, rows, bytes, seconds, skipped, refresh };
     });
+    const refreshes = fills.some(fill => fill.refresh);
     const most = Math.max(...fills.map(fill => fill.seconds || 0));
     const bars = most > 0 && fills.length > 1 ? el("div", { class: "bars", role: "img", "aria-label": `Seconds of ${fills.length} fills, at most ${most}` }) : null;
     if (bars) for (const fill of [...fills].reverse()) { const bar = el("i"); bar.style.height = `${((fill.seconds || 0) / most) * 100}%`; bars.append(bar); }
     return [
       el("h3", {}, one.name, shownBy.has(+number) ? el("small", { class: "soft" }, ` of ${shownBy.get(+number)}`) : null), bars,
-      table("Newest first", ["Recorded", "Range", "Rows", "Bytes", "Seconds"], fills.map(fill => [when(fill.at), fill.length ? ranges([fill.start, fill.length]) : "",
-        fill.skipped ? "nothing to do" : fill.rows ?? "", fill.bytes ?? "", fill.seconds ?? ""])),
+      table("Newest first", ["Recorded", "Range", "Rows", "Bytes", "Seconds", ...(refreshes ? ["Method"] : [])], fills.map(fill => [when(fill.at), fill.length ? ranges([fill.start, fill.length]) : "",
+        fill.skipped ? "nothing to do" : fill.rows ?? "", fill.bytes ?? "", fill.seconds ?? "", ...(refreshes ? [fill.refresh ?? ""] : [])])),
     ];
   }));
 }

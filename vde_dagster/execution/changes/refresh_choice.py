@@ -1,0 +1,108 @@
+"""The way in which a fill computes rows, by the metadata of its tables and the fills before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.execution.changes.changed_keys import Earlier, table_name
+from vde_dagster.lakehouse.metadata.commit_summaries import bytes_at, bytes_between, commit_line
+from vde_dagster.lakehouse.metadata.table_metadata import head_of
+from vde_dagster.planning.changes.query import ByLineage, read_by
+from vde_dagster.planning.changes.refresh import (
+    RULE_OF_THUMB,
+    Refresh,
+    RefreshCode,
+    RefreshCosts,
+    RefreshSizes,
+    choose_refresh,
+)
+from vde_dagster.planning.engine_tasks import ChangedKeys
+from vde_dagster.planning.environments.resolver import TableRead
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshots.snapshot import Snapshot
+from vde_dagster.planning.table_contents import InputState
+from vde_dagster.planning.tables.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.plan_tasks import PlanTasks
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshChoice:
+    """Chooses how a fill computes the rows of a model that may refresh from changes.
+
+    Args:
+        now: Current inputs by table.
+    """
+
+    tasks: PlanTasks
+    filler: Snapshot
+    table: PhysicalTable
+    reads: Sequence[TableRead]
+    now: Mapping[str, InputState]
+
+    def from_changes(self, changed: object, earlier: Mapping[str, Earlier]) -> Refresh:
+        """Return the way to compute rows if the rows that changes affect are known.
+
+        Args:
+            changed: The changes to compute, as in `FillTask.changed`.
+            earlier: Inputs of the last fill by table.
+        """
+        key = changed.key if isinstance(changed, ChangedKeys) else ()
+        sizes = self._sizes(earlier, by_keys=isinstance(changed, ChangedKeys))
+        code = RefreshCode.ASKED
+        if meaning_of(self.filler.model.kind).chooses(self.filler.model):
+            if sizes is None:
+                return Refresh(RefreshCode.IMPOSSIBLE, "the sizes of its inputs are unknown")
+            code = choose_refresh(sizes, self._costs())
+        moved = [one for one in self.reads if self._has_moved(one, earlier)]
+        names = tuple(table_name(self.tasks, one) for one in moved)
+        return Refresh(code, tables=names, key=key, sizes=sizes)
+
+    def whole(self, why: str) -> Refresh:
+        """Return the way to compute rows if all rows must be computed, with the reason."""
+        return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}, by_keys=True))
+
+    def _costs(self) -> RefreshCosts:
+        """Fit the costs of fills to those of the project, then to those of the table."""
+        fills, models = self.tasks.handles.store.fills, self.tasks.plan.models
+        tables = [one.table.id for one in models if one.table is not None]
+        return RULE_OF_THUMB.fit(fills.measured(tables)).fit(fills.measured([self.table.id]))
+
+    def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
+        was = earlier.get(read.key)
+        return was is None or was.other is not None or not was.state.still_is(self.now[read.key])
+
+    def _sizes(self, earlier: Mapping[str, Earlier], *, by_keys: bool) -> RefreshSizes | None:
+        lakehouse, inputs, changed = self.tasks.handles.lakehouse, 0, 0
+        for read in self.reads:
+            if read.key not in self.now:
+                return None
+            metadata = lakehouse.table_metadata(read.ref)
+            until, was = self.now[read.key].read_id, earlier.get(read.key)
+            size = bytes_at(metadata, until)
+            if size is None:
+                return None
+            inputs += size
+            if not self._has_moved(read, earlier):
+                continue
+            if was is None or was.other is not None:
+                changed += 2 * size  # Both tables are read and compared.
+                continue
+            since = was.state.read_id
+            before, after = (commit_line(metadata, one, read.key) for one in (since, until))
+            way = read_by(before, after)
+            part = bytes_between(metadata, since, until)
+            if way is None or isinstance(way, ByLineage):
+                was_size = bytes_at(metadata, since)
+                part = None if was_size is None else size + was_size
+            if part is None:
+                return None
+            changed += part
+        own = 0
+        if self.table.created:
+            metadata = lakehouse.table_metadata(self.table.ref)
+            own = bytes_at(metadata, head_of(metadata, self.table.branch)) or 0
+        return RefreshSizes(inputs, own, changed, inputs + own if by_keys else 0)

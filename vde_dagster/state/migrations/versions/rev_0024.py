@@ -1,0 +1,15 @@
+"""The way in which a fill computed rows: from changes, or all of them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0024"
+down_revision = "0023"
+
+
+def upgrade() -> None:
+    """Add the column for the way to refresh; it is unknown for earlier fills."""
+    for table in ("vde_fills", "vde_pending_intervals"):
+        op.add_column(table, sa.Column("refresh", sa.Text))

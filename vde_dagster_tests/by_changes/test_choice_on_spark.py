@@ -1,0 +1,101 @@
+"""`refresh auto` on Spark: each way gives the rows of a FULL model, and the way is a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.changes import refresh_choice
+from vde_dagster.execution.events import IntervalFilled
+from vde_dagster.planning.changes.refresh import Line, Refresh, RefreshCode, RefreshCosts
+from vde_dagster.reports.reasons import describe_backlog
+from vde_dagster.spark.engine import SparkEngine
+from vde_dagster_tests.daily_runs import DailyRuns
+
+QUERY = "SELECT customer, count(*) AS n, sum(amount) AS total FROM raw.orders GROUP BY customer"
+FILES = {
+    "models/auto.sql": f"MODEL (name m.auto, kind FULL (refresh auto)); {QUERY}",
+    "models/whole.sql": f"MODEL (name m.whole, kind FULL); {QUERY} -- whole",
+    "models/first.sql": "MODEL (name m.first, kind FULL (refresh auto)); "
+    "SELECT customer, amount FROM raw.orders ORDER BY customer, amount LIMIT 3",
+}
+SLOW_WHOLE = RefreshCosts(Line(100, 0), Line(0, 1))
+SLOW_CHANGES = RefreshCosts(Line(100, 0), Line(0, 1e4))
+
+
+@pytest.fixture
+def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[DailyRuns]:
+    made = DailyRuns(
+        tmp_path / "project",
+        FILES,
+        "CREATE TABLE lakehouse.raw.orders (customer INT, amount INT) USING iceberg",
+        "INSERT INTO lakehouse.raw.orders SELECT id % 100, id FROM range(1000)",
+    )
+    yield made
+    made.workspace.close()
+
+
+@pytest.mark.spark
+def test_auto_chooses_each_way_and_the_rows_are_those_of_a_full_model(
+    world: DailyRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = [_insert_and_tick(world)]
+    monkeypatch.setattr(refresh_choice, "RULE_OF_THUMB", SLOW_WHOLE)
+    ways.append(_insert_and_tick(world))
+    monkeypatch.setattr(refresh_choice, "RULE_OF_THUMB", SLOW_CHANGES)
+    world.sql("INSERT INTO lakehouse.raw.orders SELECT id % 100, id FROM range(100000)")
+    ways.append(_insert_and_tick(world))
+    codes = [RefreshCode.SMALL, RefreshCode.CHEAPER, RefreshCode.MUCH_CHANGED]
+    assert [way.code for way in ways] == codes, ways
+    cheaper = ways[1]
+    assert (cheaper.tables, cheaper.key) == (("raw.orders",), ("customer",))
+    assert cheaper.sizes is not None
+    assert 0 < cheaper.sizes.changed < cheaper.sizes.inputs
+    entries = world.workspace.store.environments.get("prod").entries
+    table = next(one.table_id for name, one in entries.items() if name.name == "auto")
+    assert table is not None
+    recorded = [one.facts.refresh for one in world.workspace.store.fills.log(table)]
+    assert recorded[:3] == ways[::-1]
+    assert len(world.workspace.store.fills.measured([table])) == len(recorded)
+
+
+@pytest.mark.spark
+def test_a_plan_names_the_way_before_the_fill(
+    world: DailyRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (1, 1)")
+    plans = [_backlogs(world)]
+    monkeypatch.setattr(refresh_choice, "RULE_OF_THUMB", SLOW_WHOLE)
+    plans.append(_backlogs(world))
+    texts = [plan["auto"][-1] for plan in plans]
+    assert texts[0].startswith("computes all rows: its inputs are small (")
+    assert texts[1] == "refreshes from changes of raw.orders by customer"
+    assert plans[0]["first"][-1] == "computes all rows: it takes the first rows: LIMIT 3"
+
+
+def _insert_and_tick(world: DailyRuns) -> Refresh:
+    """Add an order, run the next day, check the rows; return the way of the model `auto`."""
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (7, 1)")
+    (way,) = (
+        event.refresh
+        for event in world.tick()
+        if isinstance(event, IntervalFilled) and event.snapshot.name.name == "auto"
+    )
+    rows = [
+        sorted(world.workspace.query("prod", f"SELECT * FROM m.{name}").rows)
+        for name in ("auto", "whole")
+    ]
+    assert rows[0] == rows[1]
+    assert way is not None
+    return way
+
+
+def _backlogs(world: DailyRuns) -> dict[str, list[str]]:
+    models = world.workspace.plan("prod", now=world.now).models
+    return {
+        one.name.name: list(describe_backlog(one.backlog))
+        for one in models
+        if one.backlog is not None
+    }
