@@ -97,16 +97,7 @@ def _compile_all(projects: list[Path], dbt: Path, adapter: str, told: bool) -> i
             root = Path(folder) / project.name
             ignored = shutil.ignore_patterns(".git", ".vde", "target", "logs", "*.duckdb")
             shutil.copytree(project, root, ignore=ignored, symlinks=True)
-            profile = yaml.safe_load((root / "dbt_project.yml").read_text())["profile"]
-            output = {"type": adapter, "schema": "main"}
-            output |= {"path": f"{folder}/none.duckdb"} if adapter == "duckdb" else {}
-            output |= {"method": "session", "host": "none"} if adapter == "spark" else {}
-            profiles = {profile: {"target": "dev", "outputs": {"dev": output}}}
-            (root / "profiles.yml").write_text(yaml.safe_dump(profiles))
-            (root / "pyproject.toml").write_text(
-                f"[tool.vde]\nname = 'counted'\n[tool.vde.dbt]\nexecutable = '{dbt}'\n"
-                "profiles_dir = '.'\n"
-            )
+            write_dbt_settings(root, dbt, adapter)
             found = _load(root)
         left_out = [one for one in found["warnings"] if "left out" in one]
         counted = re.match(r"(.*) of the dbt project", left_out[0]) if left_out else None
@@ -118,6 +109,19 @@ def _compile_all(projects: list[Path], dbt: Path, adapter: str, told: bool) -> i
         for text in (*found["problems"], *found["warnings"]) if told else ():
             print(f"  {text}")
     return 0
+
+
+def write_dbt_settings(root: Path, dbt: Path, adapter: str) -> None:
+    """Write a profile without a warehouse, and the settings for a dbt that compiles a project."""
+    profile = yaml.safe_load((root / "dbt_project.yml").read_text())["profile"]
+    output = {"type": adapter, "schema": "main"}
+    output |= {"path": f"{root.parent}/none.duckdb"} if adapter == "duckdb" else {}
+    output |= {"method": "session", "host": "none"} if adapter == "spark" else {}
+    profiles = {profile: {"target": "dev", "outputs": {"dev": output}}}
+    (root / "profiles.yml").write_text(yaml.safe_dump(profiles))
+    (root / "pyproject.toml").write_text(
+        f"[tool.vde]\nname = 'counted'\n[tool.vde.dbt]\nexecutable = '{dbt}'\nprofiles_dir = '.'\n"
+    )
 
 
 def _multiply(manifest: dict[str, Any], copies: int) -> None:

@@ -78,6 +78,7 @@ SIZES = {
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
+    "refresh_projects": Size(needs="CHECKOUTS, clones of public projects, or --dbt"),
     # Installs extensions of DuckDB, where none are given.
     "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
     "refresh_tpc": Size(spark=True),

@@ -56,7 +56,7 @@ def main() -> int:
         return 0
     python = _environment(said.environment or said.checkouts / ".sqlmesh")
     results: dict[str, Compared | str] = {}
-    for repository, commit, folder in _projects(said.list):
+    for repository, commit, folder in read_projects(said.list):
         name = repository if folder == "." else f"{repository} {folder}"
         if said.only.lower() not in name.lower():
             continue
@@ -71,14 +71,15 @@ def main() -> int:
     return 0
 
 
-def _projects(file: Path) -> list[tuple[str, str, str]]:
+def read_projects(file: Path) -> list[tuple[str, str, str]]:
+    """Read the list of projects: repository, commit and folder of each."""
     lines = [line.split(" ", 2) for line in file.read_text().splitlines() if line[:1] not in "#"]
     return [(repository, commit, folder) for repository, commit, folder in lines]
 
 
 def _dbt(said: argparse.Namespace) -> list[str]:
     """Name the dbt projects of the listed repositories, without what they install and test with."""
-    repositories = sorted({repository for repository, _, _ in _projects(said.list)})
+    repositories = sorted({repository for repository, _, _ in read_projects(said.list)})
     found = []
     for repository in repositories:
         checkout = said.checkouts / repository.replace("/", "+")
