@@ -186,7 +186,7 @@ class _Looking:
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables that move, with the parts whose inputs still exist."""
+        """Return the tables to roll back, with the filled ranges that remain valid."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)

@@ -249,7 +249,7 @@ def table_moves(publication: Publication) -> list[TableMove]:
         raise ConflictError(
             f"two branches of {twice[0]} would move at once: models of the environment show the "
             "table and a preview of it, or two previews",
-            hint="publish the change that happens in place first, or let one model read the other",
+            hint="publish the change in place first, or let one model read the other",
         )
     return moves
 

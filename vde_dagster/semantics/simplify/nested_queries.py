@@ -4,8 +4,8 @@ These are DISTINCT over a key, DISTINCT where repeated rows do not matter (below
 INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in set operations. Grouping
 turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives the same
 result with or without the grouping; converting it to text or dividing by it does not. Spark's
-optimizer removes a DISTINCT below a DISTINCT or below a minimum, and then returns -0.0; elsewhere
-it keeps it. If in doubt, the grouping stays.
+optimizer removes a DISTINCT below another DISTINCT or below a minimum, so that -0.0 is returned;
+all others are kept. If in doubt, the grouping stays.
 """
 
 from __future__ import annotations
