@@ -87,8 +87,7 @@ class Delivery(Protocol):
         """Prepare for the batches of a step."""
 
     def send(self, batch: Batch) -> int:
-        """Write a batch to the outside system. A repeated call changes nothing more, unless the
-        mode is `append`.
+        """Write a batch to the outside system; unless the mode is `append`, writing is idempotent.
 
         Returns:
             The number of rows that were new in the outside system, as far as known.

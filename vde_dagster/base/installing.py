@@ -1,5 +1,4 @@
-"""Commands that install an extra of this package, in the same way as the package itself was
-installed.
+"""Commands that install an extra of this package, with the installer of the package itself.
 
 Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/.
 """

@@ -1,7 +1,7 @@
 """A small scanner of SQL text, for finding headers, statements and macro calls.
 
-It recognizes strings, quoted identifiers, comments and brackets, but no grammar, so that it works
-on text that still contains macros, and it is fast to import.
+It recognizes strings, quoted identifiers, comments and brackets, but no grammar: text may still
+contain macros. It is fast to import.
 
 SQLGlot's compiled parser does not limit nesting: a text of twenty thousand brackets crashes the
 process, and a few hundred nested types take minutes. So brackets are counted first.

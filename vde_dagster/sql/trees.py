@@ -36,7 +36,7 @@ def has_placeholder(text: str) -> bool:
 
 @lru_cache(maxsize=16)
 def untranslated(dialect: str) -> Dialect:
-    """Return a dialect that translates formats neither when it reads nor when it writes.
+    """Return a dialect that does not translate formats, in reading and in writing.
 
     SQLGlot translates every format to Python's and back, so `'y'` and `'yyyy'` become equal,
     although Spark pads the year only for the second.

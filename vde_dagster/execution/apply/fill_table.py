@@ -177,7 +177,7 @@ class TableFiller(Auditor):
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Determine the branch for writing a table.
 
-        A model that reads rows that wait for the publication must wait, too: if the plan is
+        A model must wait for the publication, too, if it reads rows that wait: if the plan is
         abandoned, no rows computed from unpublished rows may remain.
         """
         waiting = self.tasks.written.branches

@@ -230,7 +230,7 @@ class TableDiff:
     """Builds the queries for comparing two quoted tables; in keys, NULL equals NULL.
 
     Raises:
-        UsageError: A key is not a column of both.
+        UsageError: A key is not a column of both tables.
     """
 
     def __init__(
@@ -262,9 +262,7 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build a query of counts: common keys, different rows (also by column), rows in one
-        table.
-        """
+        """Build a query that counts common, unmatched and different rows (also by column)."""
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"

@@ -66,9 +66,7 @@ class Answers:
         return name in self._sources and self._source_columns(name) is not None
 
     def columns(self, name: ModelName) -> list[tuple[str, str]]:
-        """Return (name, Spark SQL type) of a table's columns; raise UsageError if it does not
-        exist.
-        """
+        """Return names and types of a table's columns; raise UsageError if the table is missing."""
         if not self.exists(name):
             raise UsageError(f"production does not have the table {name} yet")
         if name in self._sources:

@@ -433,8 +433,8 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
 def dbt_command(executable: Path) -> list[str]:
     """Return the command that starts dbt.
 
-    The script of an environment that was moved names an interpreter that no longer exists: the
-    interpreter next to the script then runs dbt's module.
+    A moved environment's script names an interpreter in the old folder: the interpreter next to the
+    script then runs dbt's module.
     """
     real = executable.resolve()
     lines = real.read_bytes()[:_HEAD].decode(errors="replace").splitlines()[:2]

@@ -289,7 +289,7 @@ class DbtProject:
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
-        """Remove readers, such as metrics, that read a model that is left out."""
+        """Remove readers (such as metrics) of models that are left out."""
         relations = self._memory.get("left_out_relations", ())
         gone = {self.names.model_name(tuple(parts)) for parts in relations}
         kept = (one for one in file.exposures if gone.isdisjoint(name for name, _, _ in one.reads))

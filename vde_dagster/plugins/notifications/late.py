@@ -1,4 +1,4 @@
-"""Late tables, whose last fill is older than the freshness that their models promise.
+"""Late tables: their last fill is older than their model's `freshness` allows.
 
 The outbox has no records of events that did not happen. So the process that sends notifications
 checks for late models and writes a record of new ones, which is then sent like all others.

@@ -219,7 +219,7 @@ class Messages:
         )
 
     def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
-        """Return the models whose fills failed in the attempt that a record ends."""
+        """Return the models with failed fills, in the attempt that ends with a record."""
         own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {

@@ -200,7 +200,7 @@ class States:
         )
 
     def deletions(self, new: str, one: str, gaps: str) -> str:
-        """Return a query that counts the deleted keys of each new time that deletes keys.
+        """Return a query for the number of deleted keys at each new time with deletions.
 
         Columns: the time, the number of deleted keys, and the number of keys at the previous time.
         """

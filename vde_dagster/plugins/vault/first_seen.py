@@ -38,7 +38,7 @@ class Earliest:
         )
 
     def merge(self, target: str, rows: str) -> str:
-        """Return the statement that merges rows that are earlier than the table's rows."""
+        """Return the statement that inserts new keys and replaces later rows by earlier ones."""
         on = " AND ".join(f"target.{quote(c)} = source.{quote(c)}" for c in self.key)
         # Without a WHEN MATCHED branch, Iceberg adds the rows without checking for conflicts.
         others = [name for name in self.types if name not in self.key] or self.key
@@ -97,7 +97,7 @@ def check_time(write: Write, column: str) -> None:
     if not type_.startswith(("date", "timestamp")):
         model = write.task.snapshot.model
         raise ExecutionError(
-            f"{model.name}: '{column}', the time of its kind {model.kind.name}, is of type "
+            f"{model.name}: '{column}', the time column of its kind {model.kind.name}, is of type "
             f"{type_.upper()}",
             hint="make it a DATE, TIMESTAMP or TIMESTAMP_NTZ",
             location=model.location,

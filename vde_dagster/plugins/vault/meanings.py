@@ -74,5 +74,5 @@ class ChangesMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with the time and the columns that distinguish the rows of a state."""
+        """Return one unique key: the key, the time, and the columns that distinguish its rows."""
         return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)

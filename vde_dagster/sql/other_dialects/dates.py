@@ -252,9 +252,7 @@ _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"
 
 
 def _letters(form: str, dialect: str) -> str:
-    """Return a format in Spark's letters (plain letters quoted); raise Unwritable if one is
-    missing.
-    """
+    """Return a time format in Spark's letters; raise Unwritable if Spark lacks a letter."""
     made: list[str] = []
     at = 0
     while at < len(form):

@@ -144,7 +144,7 @@ def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Add hidden columns for an outer ORDER BY that reads values that are not outputs."""
+    """Add hidden columns for an outer ORDER BY with values outside the SELECT list."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}

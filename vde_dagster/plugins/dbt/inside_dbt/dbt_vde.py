@@ -1,4 +1,4 @@
-"""A compile without the warehouse that continues after nodes that introspect.
+"""Compiling without the warehouse, which continues after introspective nodes.
 
 dbt imports this module when it looks for its plug-ins. Calls of `adapter.…` that dbt itself does
 not make while it parses are introspective: they read the warehouse. For a Spark target `vde`

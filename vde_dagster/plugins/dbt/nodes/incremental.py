@@ -56,7 +56,7 @@ _OTHER_MERGES = frozenset(
     | {"delete_not_matched_by_source", "merge_update_columns_rules"}
     | {"merge_update_columns_default_rule"}
 )
-"""Ignored configuration of adapters that changes the rows that a merge writes."""
+"""Configuration of adapters that affects the rows of a merge; it is ignored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return every mention in the project of a symbol, and of the column that `*` copied."""
+        """Return the project's mentions of a symbol, also where `*` passes a column on."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
