@@ -206,7 +206,8 @@ def _describe_table_backlog(table: TableBacklog) -> str:
 
 
 def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
-    """Return how a fill computes rows, as a clause: from which changes, or why it computes all.
+    """Describe the method of a fill, as a clause: the changes that it reads, or the reason for
+    computing all rows.
 
     Args:
         done: Whether the fill is recorded.

@@ -1,4 +1,4 @@
-"""The way in which a fill computes rows, by the metadata of its tables and the fills before it."""
+"""Method of computing a fill's rows, by the metadata of its tables and by earlier fills."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RefreshChoice:
     now: Mapping[str, InputState]
 
     def from_changes(self, changed: object, earlier: Mapping[str, Earlier]) -> Refresh:
-        """Return the way to compute rows if the rows that changes affect are known.
+        """Return the method if the rows that changes affect are known.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.
@@ -62,11 +62,11 @@ class RefreshChoice:
         return Refresh(code, tables=names, key=key, sizes=sizes)
 
     def whole(self, why: str) -> Refresh:
-        """Return the way to compute rows if all rows must be computed, with the reason."""
+        """Return the method if all rows must be computed, with the reason."""
         return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}, by_keys=True))
 
     def _costs(self) -> RefreshCosts:
-        """Fit the costs of fills to those of the project, then to those of the table."""
+        """Fit the rule of thumb to the project's fills, then to the table's fills."""
         fills, models = self.tasks.handles.store.fills, self.tasks.plan.models
         tables = [one.table.id for one in models if one.table is not None]
         return RULE_OF_THUMB.fit(fills.measured(tables)).fit(fills.measured([self.table.id]))

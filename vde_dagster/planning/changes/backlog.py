@@ -38,7 +38,7 @@ class Backlog:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
         tables: The tables that have changed since, or that the plan fills first.
         why_all: Why the fill computes all rows; empty if, at planning time, changed keys suffice.
-        refresh: The way in which the fill computes rows; None if the fill decides.
+        refresh: The method of computing rows; None if only the fill can choose it.
     """
 
     since: datetime

@@ -3,8 +3,8 @@
 Both ways take fixed time for planning and commits, and time in proportion to the bytes that they
 read: a whole computation reads all inputs and writes the table, a refresh from changes reads the
 changed rows and, to find the rows of their keys, the inputs and the table. The rates of the rule of
-thumb are from `benchmarks/refresh_costs.py`; a table's own fills, or those of its project, replace
-them as soon as there are enough.
+thumb are from `benchmarks/refresh_costs.py`; the measured fills of the table, or of its project,
+replace them as soon as there are enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class RefreshCode(str, Enum):
-    """Reason for a way to compute a table's rows; all but the first two compute all rows."""
+    """Reason for a method; with all but the first two, all rows are computed."""
 
     ASKED = "asked"
     """The model's kind asks for changes."""
@@ -56,13 +56,13 @@ class RefreshSizes:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """The way in which a fill computes rows, with its reason.
+    """Method of computing a fill's rows, with its reason.
 
     Args:
         detail: For `IMPOSSIBLE` and `FAILED`, the reason.
         tables: Names of the inputs whose changes are read.
         key: Output columns whose changed values are computed again; none if rows change singly.
-        sizes: The sizes by which the way was chosen; None if unknown.
+        sizes: Sizes for choosing the method; None if unknown.
     """
 
     code: RefreshCode

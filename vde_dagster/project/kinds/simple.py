@@ -21,7 +21,10 @@ class Full(Kind):
     refresh: str = Kind.later("whole")
     name: Literal["FULL"] = "FULL"
 
-    summary = "whole, in one commit; with `refresh changes`, the rows of keys that changed"
+    summary = (
+        "whole, in one commit; with `refresh changes` or `refresh auto`, the rows that changes "
+        "affect"
+    )
     properties = (Property.word("refresh", REFRESHES, "way to refresh", "ways"),)
 
 

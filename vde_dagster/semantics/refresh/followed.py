@@ -16,7 +16,7 @@ def why_none_followed(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> NotRefreshableError | None:
-    """Return why no table's changes can be followed; None if those of some table can.
+    """Return why no table's changes can be followed; None if some table's changes can.
 
     Args:
         query: Spark SQL.

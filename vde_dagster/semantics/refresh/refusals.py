@@ -34,7 +34,7 @@ def output_list(query: exp.Expr) -> exp.Expr:
 
 
 def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error that names the clause due to which no output has known values."""
+    """Return the error that names the clause that hides all outputs' values."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):

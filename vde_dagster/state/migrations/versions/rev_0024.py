@@ -1,4 +1,4 @@
-"""The way in which a fill computed rows: from changes, or all of them."""
+"""Method of computing a fill's rows: from changes, or all rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    """Add the column for the way to refresh; it is unknown for earlier fills."""
+    """Add the column for the method; it is unknown for earlier fills."""
     for table in ("vde_fills", "vde_pending_intervals"):
         op.add_column(table, sa.Column("refresh", sa.Text))
