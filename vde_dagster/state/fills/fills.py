@@ -374,7 +374,7 @@ class FillStore:
         return {row.table_id: read_fill(row) for row in rows}
 
     def measured(self, table_ids: Iterable[str], most: int = 100) -> list[MeasuredFill]:
-        """Return the newest computed fills whose sizes were recorded, of each of some tables."""
+        """Return the newest fills of each table that computed rows and have recorded sizes."""
         found = []
         for fills in self.recent(table_ids, most).values():
             for fill in fills:
