@@ -95,7 +95,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """One consistent reading of the catalog and the state."""
+    """The catalog and the state, read in one transaction."""
 
     pointers: Mapping[TableRef, Pointer]
     views: Mapping[TableRef, str]

@@ -1,4 +1,4 @@
-"""The ledger of published views and namespaces, which finds differences without file reads."""
+"""The ledger of published views and namespaces, for finding differences without file reads."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield models with different rows, except a table that both sides show as it is now."""
+        """Yield models whose rows differ, except tables that both sides show currently."""
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):

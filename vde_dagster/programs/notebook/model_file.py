@@ -212,7 +212,7 @@ def _parameters(notebook: Notebook) -> set[str]:
 def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> Iterator[ModelName]:
     """Yield the models that cells name: in `workspace.read("…")`, and in SQL.
 
-    If the header lists the inputs, computed names are skipped.
+    If the header lists the inputs, names that are not constant are skipped.
     """
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):

@@ -289,7 +289,7 @@ class HeldLease:
         self._thread.join()
 
     def check(self) -> None:
-        """Make sure that no heartbeat found the lease lost."""
+        """Raise LeaseLostError if a heartbeat found that the lease was lost."""
         if isinstance(self._error, LeaseLostError):
             raise self._error
 

@@ -321,8 +321,8 @@ def _require_schema(conn: Connection) -> None:
     may, database, user = conn.execute(query).one()
     if not may:
         raise NotAllowedError(
-            f"{user} may not create a schema in the database {database}, and roles write through "
-            "views in a schema of their own; nothing was changed",
+            f"{user} may not create a schema in the database {database} for the views through "
+            "which roles write; nothing was changed",
             hint=f"let a superuser run: GRANT CREATE ON DATABASE {database} TO {user}",
         )
 
