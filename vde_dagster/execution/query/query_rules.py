@@ -165,7 +165,7 @@ def _check_table(parts: list[str], known: Collection[ModelName], names: TableNam
     near = closest(written, [str(one) for one in known])
     advice = f"did you mean '{near}'?" if near else "to list models, run `vde info`"
     raise UsageError(
-        f"'{written}' is neither a model of the environment nor an external table that one reads",
+        f"'{written}' is neither a model of the environment nor an external table of its models",
         hint=f"{advice}; {_RAW}",
     )
 

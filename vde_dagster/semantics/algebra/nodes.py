@@ -243,7 +243,7 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Whether a subquery names columns of outer queries; may be set after its columns exist."""
+    """Whether a subquery uses columns of outer queries; set later than the columns are created."""
 
     found: bool = False
 

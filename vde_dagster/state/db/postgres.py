@@ -173,7 +173,7 @@ class BatchCursor(psycopg.Cursor[Any]):
             NotSupportedError: `returning` is true.
         """
         if returning:
-            raise psycopg.NotSupportedError("a batch returns no rows")
+            raise psycopg.NotSupportedError("a batch cannot return rows")
         rows = 0
         for message in self._messages(query, params_seq):
             self.execute(message)
