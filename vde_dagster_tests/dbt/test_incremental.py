@@ -340,3 +340,32 @@ def test_a_microbatch_that_reads_everything_for_each_batch_is_warned_of(
     warnings = [problem.message for problem in table.load().warnings]
 
     assert any("read whole for each batch (1)" in message for message in warnings)
+
+
+@pytest.mark.parametrize(
+    ("config", "refresh"),
+    [
+        ({"materialized": "table"}, "whole"),
+        ({"materialized": "materialized_view"}, "whole"),
+        ({"materialized": "table", "refresh": "auto"}, "auto"),
+        ({"materialized": "materialized_view", "refresh": "changes"}, "changes"),
+        ({"materialized": "table", "meta": {"vde": {"refresh": "changes"}}}, "changes"),
+        (
+            {"materialized": "table", "refresh": "auto", "meta": {"vde": {"refresh": "whole"}}},
+            "whole",
+        ),
+        ({"materialized": "dynamic_table", "refresh_mode": "INCREMENTAL"}, "changes"),
+        ({"materialized": "dynamic_table", "refresh_mode": "auto", "refresh": "whole"}, "whole"),
+        ({"materialized": "dynamic_table"}, "whole"),
+    ],
+)
+def test_tables_and_materialized_views_refresh_as_configured(
+    shop: DbtCopy, config: dict[str, Any], refresh: str
+) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["nodes"]["model.shop.customers"]["config"] = config
+
+    shop.edit(change)
+
+    models = {name.name: model for name, model in shop.load().models.items()}
+    assert models["customers"].kind == Full(refresh=refresh)

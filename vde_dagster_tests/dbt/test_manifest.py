@@ -416,8 +416,18 @@ CUSTOMERS = ("nodes", "model.shop.customers")
             "models/marts/customers.sql:2:7: syntax error in the query near 'c'",
         ),
         (
-            _set(*CUSTOMERS, "config", "materialized", value="materialized_view"),
-            "models/marts/customers.sql:1: 'customers' is materialized as 'materialized_view'",
+            _set(*CUSTOMERS, "config", "materialized", value="columnar"),
+            "models/marts/customers.sql:1: 'customers' is materialized as 'columnar'",
+        ),
+        (
+            _set(*CUSTOMERS, "config", "refresh", value="sometimes"),
+            "models/marts/customers.sql:1: the configuration of 'customers' cannot be read: "
+            "refresh must be one of auto, changes, whole, not 'sometimes'",
+        ),
+        (
+            _set(*CUSTOMERS, "config", value={"materialized": "view", "refresh": "auto"}),
+            "models/marts/customers.sql:1: the configuration of 'customers' cannot be read: "
+            "refresh is for nodes of kind FULL, and this one is VIEW",
         ),
         (
             _set(*CUSTOMERS, "language", value="python"),

@@ -32,7 +32,7 @@ from vde_dagster.plugins.dbt.nodes.incremental import (
     either,
     put_off,
 )
-from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured
+from vde_dagster.plugins.dbt.nodes.kinds import filling, misconfigured, with_refresh
 from vde_dagster.plugins.dbt.nodes.options import partitions, without_meaning
 from vde_dagster.plugins.dbt.nodes.outside import read_asset, read_exposure
 from vde_dagster.plugins.dbt.nodes.python_models import python_source
@@ -144,7 +144,8 @@ def _model(
         lacking = ("freshness without loaded_at_field",) if _unseen(node) else ()
         return replace(model, audits=audits), {}, (*misread, *lacking)
     made = filling(node, unit.later, location.path, context.adapter, dialect, location)
-    model = replace(model, kind=made.kind, **read_times(meta, made, settings))
+    kind = with_refresh(made.kind, node, meta)
+    model = replace(model, kind=kind, **read_times(meta, made, settings))
     if node.contract.enforced:
         audits = tuple(constraint_audits(node, dialect, frozenset(model.dialect_trust)))
         model = replace(model, audits=audits, grains=read_grains(node))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vde_dagster.api.errors import ProjectError, SourceLocation
 from vde_dagster.api.kinds import Kind
@@ -10,7 +12,15 @@ from vde_dagster.plugins.dbt.manifest import Node
 from vde_dagster.plugins.dbt.nodes.incremental import Filling, incremental_filling
 from vde_dagster.plugins.dbt.nodes.snapshots import snapshot_kind
 
-_PLAIN = {"view": "VIEW", "table": "FULL", "ephemeral": "EMBEDDED"}
+_PLAIN = {
+    "view": "VIEW",
+    "table": "FULL",
+    "ephemeral": "EMBEDDED",
+    **dict.fromkeys(("materialized_view", "dynamic_table"), "FULL"),
+}
+_REFRESHES = ("auto", "changes", "whole")
+_REFRESH_MODES = {"AUTO": "auto", "INCREMENTAL": "changes", "FULL": "whole"}
+"""Ways to refresh by Snowflake's `refresh_mode` of dynamic tables."""
 _NULLS = ("", "null", "NULL", "Null")
 """CSV values that dbt reads as NULL; dbt-duckdb leaves the reading to DuckDB."""
 
@@ -54,6 +64,31 @@ def filling(
         hint=f"materializations: {known}",
         location=location,
     )
+
+
+def with_refresh(kind: Kind, node: Node, meta: Mapping[str, Any]) -> Kind:
+    """Return a kind with the configured way to refresh, see `Full.refresh`.
+
+    Args:
+        meta: The node's whole `meta`; its key `vde` is read.
+
+    Raises:
+        ValueError: The way is unknown, or the node is not computed as a whole.
+    """
+    own = meta.get("vde")
+    given = own.get("refresh") if isinstance(own, Mapping) else None
+    where = "refresh" if given is None else "meta.vde.refresh"
+    if given is None:
+        given = node.config.get("refresh")
+    if given is None and node.materialized == "dynamic_table":
+        given = _REFRESH_MODES.get(str(node.config.get("refresh_mode") or "").upper())
+    if given is None:
+        return kind
+    if given not in _REFRESHES:
+        raise ValueError(f"{where} must be one of {', '.join(_REFRESHES)}, not '{given}'")
+    if kind.name != "FULL":
+        raise ValueError(f"{where} is for nodes of kind FULL, and this one is {kind.name}")
+    return Kind.named("FULL", refresh=given)
 
 
 def misconfigured(node: Node, error: ValueError, location: SourceLocation) -> ProjectError:

@@ -12,6 +12,7 @@ _READ = frozenset(
     {"enabled", "alias", "schema", "database", "tags", "meta", "group", "materialized", "docs"}
     | {"contract", "access", "column_types", "delimiter", "unique_key", "packages", "event_time"}
     | {"incremental_strategy", "batch_size", "lookback", "begin", "full_refresh", "partition_by"}
+    | {"refresh", "refresh_mode"}
     | {"pre-hook", "post-hook", "merge_update_columns", "merge_exclude_columns", "predicates"}
     | {"incremental_predicates", "on_schema_change", "on_configuration_change", "strategy"}
     | {"concurrent_batches", "updated_at", "check_cols", "invalidate_hard_deletes"}

@@ -8,7 +8,7 @@ from typing import Any
 from vde_dagster.api.values import Settings, parse_instant
 from vde_dagster.plugins.dbt.nodes.incremental import BATCH_CRONS, Filling
 
-_KEYS = ("cron", "cron_tz", "start", "skip_unchanged")
+_KEYS = ("cron", "cron_tz", "start", "skip_unchanged", "refresh")
 _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
 """Keys that the export of a project to dbt writes; they are ignored here."""
 
