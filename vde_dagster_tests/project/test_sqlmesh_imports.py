@@ -100,6 +100,7 @@ def test_what_is_not_there_says_what_to_write(
     [
         ("ModelKindName.FULL", Full()),
         ("FullKind()", Full()),
+        ("FullKind(refresh='auto')", Full(refresh="auto")),
         ("dict(name=ModelKindName.FULL)", Full()),
         ("IncrementalByTimeRangeKind(time_column='ds')", IncrementalByTimeRange("ds")),
         (
