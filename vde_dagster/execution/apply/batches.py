@@ -257,7 +257,7 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fills of some ranges.
 
-    Each fill comes with the ranges that it is the newest for, and their share of the fill's range.
+    Each fill comes with its ranges without a newer fill, and their share of the fill's range.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -79,7 +79,7 @@ def write_descriptions(handles: Handles) -> Written:
 def written_descriptions(
     settings: Settings, names: TableNames, snapshots: Mapping[ModelName, Snapshot]
 ) -> Written:
-    """Return missing places in files of descriptions: for all objects that no file describes.
+    """Return files of descriptions with empty entries for all objects without a description.
 
     Raises:
         ProjectError: A file cannot be read, or its form does not allow another line.

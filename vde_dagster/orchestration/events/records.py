@@ -122,7 +122,7 @@ class Reporter:
 
     @property
     def effects(self) -> Effects:
-        """Port that surrounds every write."""
+        """The port of the state store, called around every write so that tests can intercept it."""
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:

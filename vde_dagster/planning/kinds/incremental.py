@@ -121,7 +121,7 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("appended", version.rows)
 
     def fill(self, model: Model, rows: str) -> str:
-        """Add the unit of time to the hash: rows of smaller units would be filled again."""
+        """Add the unit of time to the hash, as a change to a smaller unit would fill rows again."""
         filled = super().fill(model, rows)
         return digest("fill", filled, Cadence.of(model).unit.name)
 

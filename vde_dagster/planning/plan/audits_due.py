@@ -65,7 +65,7 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows, where another table that they depend on changes.
+    """Add audits of unchanged rows if the audits also read a table that changes.
 
     External tables are audited before their readers are computed. Unchanged rows are audited again
     if another table that the audits read changes. Tables that no environment shows are also audited

@@ -63,7 +63,7 @@ def semantic_layer(workspace: Workspace, environment: str | None = None) -> Sema
     missing = [
         ProjectError(
             f"a semantic model is based on {name}, which is not a model",
-            hint="name a model of the project",
+            hint="use a model of the project",
             location=place,
         )
         for name, place in layer.definitions.models.values()

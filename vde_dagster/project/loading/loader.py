@@ -220,7 +220,7 @@ def _unknown_reads(
                 near = closest(str(name), [str(known) for known in models])
                 yield ProjectError(
                     f"the {exposure.what} '{exposure.name}' reads {name}, which is not a model",
-                    hint=did_you_mean(str(name), near) if near else "name a model of the project",
+                    hint=did_you_mean(str(name), near) if near else "use a model of the project",
                     location=place,
                 )
 
@@ -233,7 +233,7 @@ def _unknown_tests(
             near = closest(str(test.model), [str(name) for name in models])
             yield ProjectError(
                 f"test '{test.name}' tests {test.model}, which is not a model",
-                hint=did_you_mean(str(test.model), near) if near else "name a model of the project",
+                hint=did_you_mean(str(test.model), near) if near else "use a model of the project",
                 location=test.location,
             )
 
