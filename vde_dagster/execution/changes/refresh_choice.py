@@ -50,7 +50,7 @@ class RefreshChoice:
             changed: The changes to compute, as in `FillTask.changed`.
             earlier: Inputs of the last fill by table.
         """
-        key = changed.key if isinstance(changed, ChangedKeys) else ()
+        key: tuple[str, ...] = getattr(changed, "key", ())
         sizes = self._sizes(earlier, by_keys=isinstance(changed, ChangedKeys))
         code = RefreshCode.ASKED
         if meaning_of(self.filler.model.kind).chooses(self.filler.model):
