@@ -257,7 +257,7 @@ MISTAKES = {
     ),
     "suffix": ("environment_suffix_target: catalog\n", "1", "environment_suffix_target", "schema"),
     "Jinja": ("project: {{ nothing }}\n", "1", "invalid Jinja", "env_var"),
-    "a list": ("- a\n", "1", "the configuration is a table", ""),
+    "a list": ("- a\n", "1", "the configuration must be a table", ""),
 }
 
 

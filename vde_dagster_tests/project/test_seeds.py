@@ -185,7 +185,7 @@ def test_a_seed_that_was_stored_before_has_the_values_of_its_plan(
 
     other = (("a", "0" * 32), kind(stored).column_hashes[1])
     stored = replace(stored, kind=replace(kind(stored), column_hashes=other))
-    with pytest.raises(UsageError, match=r"the way to read seeds/.* has changed"):
+    with pytest.raises(UsageError, match=r"the settings for seeds/.* have changed"):
         read_seed(root, stored)
 
 

@@ -7,4 +7,4 @@ yields problems. No check needs Spark or the state.
 from __future__ import annotations
 
 CHECKS_VERSION = "15"
-"""Increased with every change in what the checks report, to invalidate cached results."""
+"""Increased when the checks find more or fewer mistakes, to invalidate cached results."""

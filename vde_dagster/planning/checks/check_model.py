@@ -223,11 +223,11 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
         parent = parents.get(name)
         if parent is None:
             kind = model.kind.name
-            what = f"{model.name} does not read {name}, but its kind {kind} reads its commits"
+            what = f"kind {kind} of {model.name} reads commits of {name}, but the query does not"
             hint = f"{model.name} reads {', '.join(map(str, parents)) or 'nothing'}"
             yield Problem(what, hint, place)
         elif not (parent.has_table or parent.model.kind.is_external):
-            what = f"{name} has no table, so no commits that {model.name} could read"
+            what = f"{model.name} reads the commits of {name}, which has no table"
             yield Problem(what, f"give {name} a kind with a table, or read its inputs", place)
 
 
@@ -328,8 +328,8 @@ def _missing_types(
     if any(parents[name].model.tool == "dbt" for name in untyped):
         where = "YAML, as data_type below the source's columns"
     return (
-        f"the types of {', '.join(columns)} of {first} are not known, so it is not known which "
-        f"{', '.join(key)} its rows change",
+        f"the types of {', '.join(columns)} of {first} are unknown, so the changed "
+        f"{', '.join(key)} cannot be found",
         f"declare the columns of {listed(list(read))} with their types in {where}, or "
         f"cast them in the SELECT: CAST({columns[0]} AS STRING) AS {columns[0]}",
     )
@@ -419,8 +419,8 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
         return
     name = found.group().lstrip("@${")
     yield Problem(
-        f"{model.name}: its session's time zone is {zone}, in which Spark converts @{name} to "
-        "compare it with a TIMESTAMP; intervals are in UTC, so rows near their ends are left out",
+        f"{model.name}: Spark converts @{name} in the session's time zone {zone} to compare it "
+        "with a TIMESTAMP; intervals are in UTC, so rows near their ends are left out",
         f"compare with @{name.partition('_')[0]}_dt, which is an instant, or leave the session's "
         "time zone at UTC",
         model.place(found.start()),

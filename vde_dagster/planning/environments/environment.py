@@ -194,7 +194,7 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(
-        f"environment '{name}' has moved from version {base_version} to {version}{who} since the "
+        f"environment '{name}' was changed{who} from version {base_version} to {version} after the "
         "plan was created",
         hint=f"plan again: vde plan {name}",
     )

@@ -36,7 +36,7 @@ class PlanOptions:
         flags=("--restate", "--restate-model"),
     )
     backfill: tuple[str, ...] = _option(
-        "Fill only these models and those they read; publish all. Patterns as for select.",
+        "Fill only these models and their ancestors; publish all. Patterns as for select.",
         (),
         flags=("--backfill-model",),
     )
@@ -52,7 +52,7 @@ class PlanOptions:
         "Include the latest N intervals of each model, even before the start.", 0, metavar="N"
     )
     no_gaps: bool = _option(
-        "Refuse a plan that would show less time of a model than is shown now.", False
+        "Refuse a plan that would no longer show some of a model's filled ranges.", False
     )
     now: datetime | None = _option(
         "Plan as if it were this time (UTC), for dates and crons.", name="execution_time"

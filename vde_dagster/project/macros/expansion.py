@@ -63,7 +63,7 @@ _MOST_MADE = 4_000_000
 _UNITS_PER_CALL = 100
 """Number of characters that each macro call counts in addition to its text."""
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
-_ALONE = ("'@' stands alone", "write @name or @macro(…)")
+_ALONE = ("there is no name after '@'", "write @name or @macro(…)")
 
 
 class Expander:

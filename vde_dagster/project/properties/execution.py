@@ -121,7 +121,7 @@ def _plain(value: Value) -> Any:
 def _pool(value: Value) -> str:
     text = value.text()
     if not text or re.search(r"\s", text):
-        raise value.error(f"'{text}' is not a name of a pool", "write a name without blanks")
+        raise value.error(f"'{text}' is not a name of a pool", "write a name without spaces")
     return text
 
 

@@ -72,7 +72,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     Values of columns that are not text lose surrounding whitespace, so that they can be cast.
 
     Raises:
-        UsageError: The file, or the way to read it, has changed since the plan was created; or
+        UsageError: The file, or a setting for it, has changed since the plan was created; or
             the file is outside the project.
     """
     import pyarrow as pa
@@ -86,7 +86,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     table = read_csv(content, model.kind, location)
     planned = model.kind.column_hashes
     if planned and _column_hashes(table, model.columns) != planned:
-        what = f"the way to read {location.path} has changed since the plan was created"
+        what = f"the settings for {location.path} have changed since the plan was created"
         raise UsageError(what, hint="plan again", location=location)
     arrays = [_normalised(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])

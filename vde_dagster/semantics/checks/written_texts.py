@@ -154,7 +154,7 @@ def _differing(origin: Origin) -> Set[str]:
 
 
 def _differs(e: exp.Expr, origin: Origin, kind: str) -> Finding:
-    what = f"the text of {'an' if kind == 'interval' else 'a'} {kind} is another one"
+    what = f"the text of {'an' if kind == 'interval' else 'a'} {kind} differs from Spark's"
     return certain_finding(e, origin, what, "write a format for it")
 
 
@@ -382,9 +382,9 @@ def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Findin
     before, after = (max((size[place] for size in sizes), default=0) for place in (0, 1))
     if before + after <= MOST_DIGITS:
         return None
-    what = f"a common type of {before} digits before the point and {after} after it cuts some of"
+    what = f"a type with {before} digits before the point and {after} after it loses digits"
     hint = "cast the values to one type: CAST(… AS DECIMAL(p, s))"
-    return certain_finding(e, origin, f"{what} the latter", hint)
+    return certain_finding(e, origin, f"{what} after the point", hint)
 
 
 def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:

@@ -109,7 +109,7 @@ def _read_yaml_config(path: Path, text: str) -> WrittenConfig:
     if document.value is None:
         return WrittenConfig(path, {}, {}, seen)
     if not isinstance(document.value, dict):
-        raise document.error((), "the configuration is a table of key: value")
+        raise document.error((), "the configuration must be a table of key: value")
     return WrittenConfig(path, document.value, document.lines, seen)
 
 
