@@ -32,7 +32,7 @@ class Step:
         until: The version to reach.
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
-        schema: The columns, in their author's case, with Arrow's types.
+        schema: The columns, as their author wrote them, with Arrow's types.
         names: The view's column for each name in the schema.
     """
 

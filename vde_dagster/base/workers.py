@@ -71,7 +71,7 @@ class Workers:
 
     @property
     def free(self) -> list[int]:
-        """Workers with fewer than two requests: another one keeps them busy."""
+        """Workers that have fewer than two requests, and can get another one."""
         return [one.number for one in self._workers if one.alive and one.requests < 2]
 
     @property

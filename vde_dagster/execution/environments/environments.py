@@ -73,7 +73,7 @@ class Environments:
         return stored_snapshots(self.handles, environment)
 
     def column_spelling(self, environment: Environment, model: ModelName) -> dict[str, str]:
-        """Return a published model's columns in their author's case, by name in lower case."""
+        """Return a published model's columns as their author wrote them, by lower-case name."""
         from vde_dagster.planning.snapshots.spelling import column_spelling
 
         settings = self.handles.settings

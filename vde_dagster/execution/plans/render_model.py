@@ -48,7 +48,7 @@ class Models:
     handles: Handles
 
     def write_descriptions(self) -> Written:
-        """Add empty places for undescribed columns and models; see `write_descriptions`."""
+        """Add empty entries for undescribed columns and models; see `write_descriptions`."""
         from vde_dagster.execution.project_files.write_descriptions import write_descriptions
 
         return write_descriptions(self.handles)

@@ -47,7 +47,7 @@ class Written:
 
     Args:
         files: New contents of changed files, by path.
-        added: Columns, and models, that now have an empty place, by path.
+        added: Columns, and models, that now have an empty entry, by path.
         orphans: Descriptions of removed objects, by place.
     """
 
@@ -57,7 +57,7 @@ class Written:
 
 
 def write_descriptions(handles: Handles) -> Written:
-    """Add empty places for undescribed columns and models of a project to its `docs.yml` files.
+    """Add empty entries for undescribed columns and models of a project to its `docs.yml` files.
 
     Raises:
         UsageError: The models belong to another tool.
@@ -148,7 +148,7 @@ def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
 def _with_places(
     path: str, text: str, names: TableNames, models: Mapping[ModelName, tuple[bool, Sequence[str]]]
 ) -> str:
-    """Return a file's text with empty places for columns and models."""
+    """Return a file's text with empty entries for columns and models."""
     document = load_yaml(Path(path), text)
     end = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()
@@ -223,7 +223,7 @@ def _check(
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Check that a new text has the old content and the new places.
+    """Check that a new text has the old content and the new entries.
 
     A mapping in braces (`{a: x}`) has no place for new lines.
     """

@@ -284,7 +284,7 @@ def _waiting(commit: str, numbers: tuple[int, ...], plan: Plan, reasons: Sequenc
 
 
 def _reviewed(workspace: Workspace, numbers: Sequence[int]) -> list[Plan] | None:
-    """Return the kept reviewed plans; None without a review."""
+    """Return the reviewed plans that are still stored; None if nothing was reviewed."""
     found = [one for number in numbers if (one := reviewed_plan(workspace, number)) is not None]
     plans = []
     for one in found:
@@ -316,7 +316,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
     """Return the reviewed plan, if it has the same effect as a new plan of the files.
 
     Then its signatures count, and intervals that became due since are left to the next run. Any
-    login may have written the plan's row, so its work must be part of the new plan's work.
+    user of the database may have changed the stored plan: the new plan must include its work.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):

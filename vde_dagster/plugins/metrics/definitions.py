@@ -309,7 +309,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message mentions; by default, names are values, too."""
+    """Return the place of a value that a message mentions; without `names`, names do not count."""
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []

@@ -105,7 +105,7 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns named for each table; in queries of several tables also possible columns.
+    """Return each table's columns in a query; an unqualified column counts for every table.
 
     MetricFlow qualifies columns if a query has several tables.
     """

@@ -42,7 +42,7 @@ class ChangedRows:
         shape: Hash of the rows' form and of their address.
         since: The earlier version; 0 if all rows of the later version are added.
         why: The reason why all rows are added, if rows were sent before.
-        key: The sync's key, in the case of the columns' author.
+        key: The sync's key, as the author wrote the columns.
         names: The columns of the view by the names in the schema.
     """
 
@@ -182,7 +182,7 @@ class _Form:
     """The form of the sent rows.
 
     Args:
-        schema: The columns, in their author's case.
+        schema: The columns, as their author wrote them.
         shape: Hash of the columns' types and of the address, without regard to case.
         names: The view's column by the author's name.
     """

@@ -135,7 +135,7 @@ class States:
         )
 
     def states(self, one: str, gaps: str | None = None) -> str:
-        """Return the query of the table's rows by `unique_rows` and, if absence deletes, `gaps`."""
+        """Return the query of the table's rows, from `unique_rows` and, if given, `gaps`."""
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
             _names(self.key, "o.")

@@ -27,7 +27,7 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: the earliest row of a key is in some part."""
+        """Return True unless the model reads itself: any division into jobs gives these rows."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -65,12 +65,12 @@ class ChangesMeaning(IncrementalMeaning):
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties that divide the work, and the share that may be deleted."""
+        """Return properties of the work: its division, and the maximum share of deleted keys."""
         kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: states depend on all rows that arrived."""
+        """Return True unless the model reads itself: any division into jobs gives these states."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
