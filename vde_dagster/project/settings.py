@@ -554,7 +554,7 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether the names differ and no equal ids prove that this is the owner."""
+        """Return whether the names differ, unless equal ids prove that this is the owner."""
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 

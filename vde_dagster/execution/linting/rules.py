@@ -200,7 +200,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; it counts uses: results of rules that use it are not cached."""
+    """View of the project for rules; it counts uses: results of such rules are not cached."""
 
     def __init__(
         self,
