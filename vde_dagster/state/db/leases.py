@@ -55,7 +55,7 @@ def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
         f"'{resource}' is in use by {holder}, whose lease runs until {instant_text(until)}",
         hint="wait until it is done; a lease ends with its owner's process, or a minute later if "
-        "that runs on another machine",
+        "the process runs on another machine",
     )
 
 
