@@ -12,6 +12,8 @@ import pytest
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.changes.refresh import Refresh, RefreshCode, RefreshSizes
+from vde_dagster.planning.table_contents import FillFacts, dump_facts
 from vde_dagster.plugins.cost.accuracy import accuracy
 from vde_dagster.plugins.cost.spending import added_up, spending
 from vde_dagster.project.loading.loader import read_settings
@@ -29,7 +31,7 @@ def shop(tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(tmp_path / "shop", {**SHOP, "pyproject.toml": PRICES})
 
 
-def _set_costs(workspace: Workspace, seconds: float, written: int, **more: float) -> None:
+def _set_costs(workspace: Workspace, seconds: float, written: int, **more: Any) -> None:
     """Let every fill have cost the same: the engine of these tests writes no file."""
     from sqlalchemy import update
 
@@ -66,6 +68,25 @@ def test_what_was_computed_skipped_and_reused_is_added_up(shop: ProjectFolder) -
         assert spending(workspace, *_span(workspace), "dev") == [
             item for item in items if item.environment == "dev"
         ]
+
+
+def test_refreshes_from_changes_are_counted_with_the_bytes_that_they_left_unread(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    sizes = RefreshSizes(inputs=3_000_000, table=1, changed=1, scanned=1)
+    with open_fake(shop.root) as workspace:
+        plan = workspace.plan("prod")
+        workspace.apply(plan)
+        facts = FillFacts(refresh=Refresh(RefreshCode.CHEAPER, tables=("m.a",), sizes=sizes))
+        refresh = dump_facts(facts)["refresh"]
+        _set_costs(workspace, 10.0, 1, bytes_read=1_000_000, refresh=refresh)
+        tables = len(plan.builds)
+        (total,) = added_up(spending(workspace, *_span(workspace)), "plan").values()
+        assert (total.refreshed_fills, total.unread_bytes) == (tables, 2_000_000 * tables)
+    said = vde("cost", "--project", shop.root).out
+    assert f"{tables} fills refreshed from changes and left about {tables * 2.0} MB of" in said
+    json = vde("cost", "--project", shop.root, "--json").json["total"]
+    assert (json["refreshed_fills"], json["unread_bytes"]) == (tables, 2_000_000 * tables)
 
 
 def test_a_plan_tells_what_it_will_cost_and_on_what_that_stands(
