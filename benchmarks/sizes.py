@@ -78,10 +78,11 @@ SIZES = {
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
+    "refresh_histories": Size("--histories 5 --models 2 --ticks 1", "--seconds 3000", spark=True),
     "refresh_projects": Size(needs="CHECKOUTS, clones of public projects, or --dbt"),
     # Installs extensions of DuckDB, where none are given.
     "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
-    "refresh_tpc": Size(spark=True),
+    "refresh_tpc": Size("--only tpch --rows 0.01 --shares 0.01", "--rows 0.1", spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
     "secret_texts": Size("--count 100"),
