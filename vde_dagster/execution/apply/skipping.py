@@ -162,7 +162,7 @@ class Skipping:
             raise ExecutionError(
                 f"the commits of {parent} cannot be read: it is not an Iceberg table of this "
                 "catalog",
-                hint="choose a kind that reads all rows of its parents for the model that reads it",
+                hint="give the reading model a kind that reads all rows of its parents",
             )
         metadata = self._handles.lakehouse.table_metadata(read.ref)
         line = commit_line(metadata, states[key].read_id, read.key)

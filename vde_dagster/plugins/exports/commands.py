@@ -27,7 +27,7 @@ Form = Annotated[
 Of = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ENV]", help="An environment, or dev@7; default: the files, for datahub prod."
+        metavar="[ENV]", help="An environment, or dev@7; default: the files, or prod for datahub."
     ),
 ]
 To = Annotated[

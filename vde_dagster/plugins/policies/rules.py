@@ -145,7 +145,7 @@ def read_rules(workspace: Workspace, files: tuple[str, ...]) -> list[Rule]:
         except OSError as error:
             raise UsageError(
                 f"the rules of plans cannot be read: {file}: {error.strerror}",
-                hint="create the file, or correct files under [tool.vde.policies]",
+                hint="create the file, or correct the setting `files` under [tool.vde.policies]",
             ) from error
         found += _read(load_yaml(Path(file), text), {rule.name for rule in found})
     return found
