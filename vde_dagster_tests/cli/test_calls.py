@@ -51,7 +51,7 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
         (["plan", "prod", "--end", "1 week from now"], "lies in the future"),
         (["plan", "prod", "--execution-time", "tomorrow"], "lies in the future"),
         (["run", "prod", "--execution-time", "late"], "--execution-time 'late' is not a time"),
-        (["plan", "prod", "--skip-backfill", "--empty-backfill"], "nothing to fill or to record"),
+        (["plan", "prod", "--skip-backfill", "--empty-backfill"], "neither fills intervals nor"),
         (["plan", "prod", "--backfill-model", "marts.nothing"], "marts.nothing"),
         (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "ends before"),
         (["plan", "prod", "--select", "marts.nothing"], "marts.nothing"),

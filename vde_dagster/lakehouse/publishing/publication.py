@@ -151,7 +151,7 @@ class TableMove:
         return self.forward.into if self.forward else self.back.into if self.back else None
 
     def updates(self, metadata: dict[str, Any]) -> Updates:
-        """Make the change from a table's metadata."""
+        """Return the change as updates of the table's current metadata."""
         moved: Updates = ()
         if self.forward is not None:
             one = self.forward

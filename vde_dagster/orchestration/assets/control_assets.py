@@ -194,7 +194,7 @@ def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: 
     elif launcher.verified:
         context.log.info(f"decided by {launcher.name}, the user of this run")
     else:
-        context.log.warning(f"decided by {launcher.name or 'the system user'}: not verified")
+        context.log.warning(f"decided by {launcher.name or 'the system user'} (not verified)")
     if typed and typed != launcher.name:
         context.log.warning(f"`who` ({typed}) in the config is ignored: the run's user is verified")
 

@@ -392,7 +392,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return a step's key under the last columns' names; None if a key column was removed."""
+    """Return a step's key with the last step's column names; None if a key column was removed."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 

@@ -80,7 +80,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return how many values of a format one unit has; None if the texts sort by time."""
+    """Return how many texts in a format one unit has; None if texts in it sort by time."""
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))

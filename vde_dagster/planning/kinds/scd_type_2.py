@@ -59,7 +59,7 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows' version, which includes everything else."""
+        """Hash `rows`, which `rows()` computed from everything else that determines the history."""
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ class PlanOptions:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.skip_backfill and (self.empty_backfill or self.backfill):
             raise UsageError(
-                "a plan that skips the backfill has nothing to fill or to record",
+                "a plan that skips the backfill neither fills intervals nor records them",
                 hint="leave out skip_backfill, or the options that choose what to fill",
             )
 

@@ -177,7 +177,7 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Write a VIEW model's query, cast to the types that Spark determined, as tables may widen."""
+    """Cast a VIEW model's query to the types that Spark determined, because tables may widen."""
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
         return sql

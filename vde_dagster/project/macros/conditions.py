@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NotConstantError(Exception):
-    """Part of an expression without a value before the query runs; the message is its SQL."""
+    """The value of an expression is known only when the query runs; the message is its SQL."""
 
 
 _COMPUTED: dict[str, Callable[..., Any]] = {

@@ -61,7 +61,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         if audit.standalone:
             raise ProjectError(
                 f"standalone audit {audit.name} must not be in a file of models",
-                hint="move it to a file of audits/",
+                hint="move it to a file in audits/",
                 location=audit.location,
             )
     here = replace(context, audits={**context.audits, **{audit.name: audit for audit in inline}})

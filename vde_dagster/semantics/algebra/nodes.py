@@ -81,7 +81,7 @@ class Terms:
         return list(self._known.values())
 
     def forget(self) -> None:
-        """Remove the parts of all expressions, whose subqueries and scopes are reference cycles."""
+        """Free all expressions: their parts contain reference cycles (subqueries and scopes)."""
         for node in self._known.values():
             node.parts = ()
 

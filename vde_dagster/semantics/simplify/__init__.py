@@ -33,7 +33,7 @@ Rule = Callable[[Parts], None]
 
 
 def _replace_joins(parts: Parts) -> None:
-    """Write joins that only select rows as EXISTS, and remove groupings inside of it."""
+    """Replace joins that only select rows by EXISTS, and remove groupings in its subquery."""
     drop_groupings_of_sets(joins_as_exists(parts), parts)
 
 
@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     simplify_expressions,
     # Before outer joins are dissolved: a FULL JOIN becomes a LEFT JOIN, and that an inner join.
     weaken_full_joins,
-    # After FULL JOINs are gone: it dissolves the LEFT and RIGHT joins that come of them.
+    # After FULL JOINs are gone: it dissolves the LEFT and RIGHT joins that they become.
     strengthen_joins,
     # Before groupings are dissolved: a DISTINCT subquery proves that a match is one row.
     tests_as_exists,

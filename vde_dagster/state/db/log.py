@@ -3,10 +3,11 @@
 An act is one row, written in the transaction that performs it. Each row has a SHA-256 over the hash
 of the row before it and its content, so a changed, removed or inserted row breaks the chain (Haber
 and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all later
-rows can build a consistent chain; a hash that was recorded elsewhere reveals that. The log is
-separate from the outbox, whose records are deleted after a while, numbered when they are read, and
-written by every fill without waiting. Acts are rare, so they may wait: of two concurrent acts, one
-finds the other's number in use and tries again.
+rows can build a consistent chain; a hash that was recorded elsewhere reveals that.
+
+The outbox is separate: its records are deleted after a while, are numbered only when they are read,
+and must not make a fill wait. Acts are rare, so they may wait: of two concurrent acts, one finds
+the other's number in use and tries again.
 
 On PostgreSQL the database sets number, time, database user and hashes (`guards`), and rejects
 changes of rows. A SQLite file has no users: `who` is the name that the client gave.

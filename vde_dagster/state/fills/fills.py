@@ -307,8 +307,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        Fills that a rollback undid are left out, except for a single plan. Facts contain only
-        skips, unless one range is given: then they are complete.
+        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, facts
+        contain only skips.
         """
         query = (
             select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
