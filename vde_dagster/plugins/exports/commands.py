@@ -67,7 +67,7 @@ def describe(
         Output(True).result(Document.json_schema(), "")
         return
     if to is None and form == "dbt":
-        raise UsageError("the form dbt writes two files", hint="pass their folder: --to DIR")
+        raise UsageError("the form 'dbt' writes two files", hint="pass their folder: --to DIR")
     folder = to if form == "dbt" else to.absolute().parent if to is not None else None
     if folder is not None and not folder.is_dir():
         raise UsageError(f"the folder {folder} does not exist", hint="create it first")
