@@ -26,7 +26,7 @@ from vde_dagster.reports.reasons import describe_refresh, describe_why_all
 
 MB, GB = 10**6, 10**9
 _BYTES = st.integers(0, 10**13)
-_SIZES = st.builds(RefreshSizes, _BYTES, _BYTES, _BYTES, _BYTES)
+_SIZES = st.builds(RefreshSizes, _BYTES, _BYTES, _BYTES, _BYTES, st.booleans())
 _SECONDS = st.floats(0.01, 10_000)
 _FILLS = st.lists(st.builds(MeasuredFill, st.booleans(), _SIZES, _SECONDS), max_size=20)
 
@@ -49,7 +49,7 @@ _FILLS = st.lists(st.builds(MeasuredFill, st.booleans(), _SIZES, _SECONDS), max_
 def test_few_changes_of_large_inputs_are_refreshed_from(
     inputs: int, table: int, changed: int, by_keys: bool, code: str
 ) -> None:
-    sizes = RefreshSizes(inputs, table, changed, inputs + table if by_keys else 0)
+    sizes = RefreshSizes(inputs, table, changed, inputs + table if by_keys else 0, by_keys)
     assert choose_refresh(sizes) is RefreshCode(code)
 
 

@@ -22,7 +22,7 @@ FILES = {
     "SELECT customer, amount FROM raw.orders ORDER BY customer, amount LIMIT 3",
 }
 SLOW_WHOLE = RefreshCosts(Line(100, 0), Line(0, 1))
-SLOW_CHANGES = RefreshCosts(Line(100, 0), Line(0, 1e4))
+SLOW_CHANGES = RefreshCosts(Line(100, 0), Line(0, 1e3))
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class RefreshChoice:
             earlier: Inputs of the last fill by table.
         """
         key: tuple[str, ...] = getattr(changed, "key", ())
-        sizes = self._sizes(earlier, by_keys=isinstance(changed, ChangedKeys))
+        sizes = self._sizes(earlier, changed)
         code = RefreshCode.ASKED
         if meaning_of(self.filler.model.kind).chooses(self.filler.model):
             if sizes is None:
@@ -63,7 +63,7 @@ class RefreshChoice:
 
     def whole(self, why: str) -> Refresh:
         """Return the method if all rows must be computed, with the reason."""
-        return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}, by_keys=True))
+        return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}))
 
     def _costs(self) -> RefreshCosts:
         """Fit the rule of thumb to the project's fills, then to the table's fills."""
@@ -75,34 +75,43 @@ class RefreshChoice:
         was = earlier.get(read.key)
         return was is None or was.other is not None or not was.state.still_is(self.now[read.key])
 
-    def _sizes(self, earlier: Mapping[str, Earlier], *, by_keys: bool) -> RefreshSizes | None:
-        lakehouse, inputs, changed = self.tasks.handles.lakehouse, 0, 0
+    def _sizes(
+        self, earlier: Mapping[str, Earlier], how: object | None = None
+    ) -> RefreshSizes | None:
+        """Return the sizes of a method; None if a table's metadata do not have them."""
+        lakehouse = self.tasks.handles.lakehouse
+        sizes, changed = dict[str, int](), dict[str, int]()
         for read in self.reads:
             if read.key not in self.now:
                 return None
-            metadata = lakehouse.table_metadata(read.ref)
-            until, was = self.now[read.key].read_id, earlier.get(read.key)
-            size = bytes_at(metadata, until)
+            size = bytes_at(lakehouse.table_metadata(read.ref), self.now[read.key].read_id)
             if size is None:
                 return None
-            inputs += size
-            if not self._has_moved(read, earlier):
-                continue
-            if was is None or was.other is not None:
-                changed += 2 * size  # Both tables are read and compared.
-                continue
-            since = was.state.read_id
-            before, after = (commit_line(metadata, one, read.key) for one in (since, until))
-            way = read_by(before, after)
-            part = bytes_between(metadata, since, until)
-            if way is None or isinstance(way, ByLineage):
-                was_size = bytes_at(metadata, since)
-                part = None if was_size is None else size + was_size
-            if part is None:
-                return None
-            changed += part
-        own = 0
+            sizes[read.key] = size
+            if self._has_moved(read, earlier):
+                moved = self._changed(read, size, earlier.get(read.key))
+                if moved is None:
+                    return None
+                changed[read.key] = moved
+        inputs, own = sum(sizes.values()), 0
         if self.table.created:
             metadata = lakehouse.table_metadata(self.table.ref)
             own = bytes_at(metadata, head_of(metadata, self.table.branch)) or 0
-        return RefreshSizes(inputs, own, changed, inputs + own if by_keys else 0)
+        by_keys = how is None or isinstance(how, ChangedKeys)
+        scanned = sum(inputs - sizes[key] for key in changed)
+        scanned += inputs if by_keys else 0
+        scanned += 0 if getattr(how, "only_added", False) else own
+        return RefreshSizes(inputs, own, sum(changed.values()), scanned, by_keys)
+
+    def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:
+        """Return the bytes to read for finding the changed rows of an input; None if unknown."""
+        if was is None or was.other is not None:
+            return 2 * size  # Both tables are read and compared.
+        metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
+        since, until = was.state.read_id, self.now[read.key].read_id
+        before, after = (commit_line(metadata, one, read.key) for one in (since, until))
+        way = read_by(before, after)
+        if way is not None and not isinstance(way, ByLineage):
+            return bytes_between(metadata, since, until)
+        was_size = bytes_at(metadata, since)
+        return None if was_size is None else size + was_size

@@ -10,7 +10,7 @@ replace them as soon as there are enough.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import fmean
 from typing import Any
@@ -40,19 +40,28 @@ class RefreshSizes:
         table: Bytes of the files of the table that is filled.
         changed: Bytes to read for finding the changed rows: files that commits added and removed,
             or both states where these must be compared.
-        scanned: Bytes to read in addition: of the table for finding rows, and of the inputs for
-            computing the rows of changed keys.
+        scanned: Bytes to read in addition: of inputs that are joined with changed rows, of the
+            table for finding rows, and of all inputs for computing the rows of changed keys.
+        by_keys: Whether all rows with the keys of changed rows are computed again.
     """
 
     inputs: int
     table: int
     changed: int
     scanned: int
+    by_keys: bool = True
+
+    def to_json(self) -> dict[str, int]:
+        """Return the documented JSON form."""
+        return {name: int(getattr(self, name)) for name in _BYTES}
 
     @property
     def share(self) -> float:
         """The changed bytes as a share of the inputs' bytes."""
         return self.changed / self.inputs if self.inputs else 1.0
+
+
+_BYTES = ("inputs", "table", "changed", "scanned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ class Refresh:
             "detail": self.detail or None,
             "tables": list(self.tables),
             "key": list(self.key),
-            "bytes": asdict(self.sizes) if self.sizes is not None else None,
+            "bytes": self.sizes.to_json() if self.sizes is not None else None,
         }
 
     def unread(self, bytes_read: int | None) -> int:
@@ -194,8 +203,7 @@ def choose_refresh(sizes: RefreshSizes, costs: RefreshCosts = RULE_OF_THUMB) -> 
 def _work(sizes: RefreshSizes, *, from_changes: bool) -> float:
     """Return the seconds of the rule of thumb without the fixed part."""
     if from_changes:
-        # Only for computing keys again are the inputs scanned.
-        rate = KEYS_RATE if sizes.scanned > sizes.table else ROWS_RATE
+        rate = KEYS_RATE if sizes.by_keys else ROWS_RATE
         return sizes.scanned * SCAN_RATE + sizes.changed * rate
     return (sizes.inputs + sizes.table) * WHOLE_RATE
 
