@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.planning.engine_tasks import AuditTask, ChangedKeys, FillTask
+from vde_dagster.planning.engine_tasks import AuditTask, Changes, FillTask
 from vde_dagster.planning.environments.resolver import (
     Binding,
     Columns,
@@ -81,7 +81,7 @@ class PlanTasks:
         anew: bool = False,
         commits: Mapping[ModelName, CommitRange] = NO_COMMITS,
         pinned: Mapping[str, PinnedTable] = NO_PINS,
-        changed: ChangedKeys | None = None,
+        changed: Changes | None = None,
     ) -> FillTask:
         """Create the task that fills a range of a table.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.resolver import Columns
@@ -13,6 +14,9 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import Output
 from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.refresh.merged import Total
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,43 @@ class ChangedKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """The rows that a table gains and loses.
+
+    Args:
+        query: Spark SQL of the rows, in the columns of the model's query, with 1 or -1 in
+            `vde_sign`; equal rows of both signs cancel out.
+        only_added: Whether all signs are 1.
+        since: The table's Iceberg snapshot whose rows change.
+    """
+
+    query: str
+    only_added: bool
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedGroups:
+    """What the aggregates of a table's groups gain and lose.
+
+    Args:
+        key, totals, count: As in `semantics.refresh.merged.GroupSteps`.
+        query: Spark SQL of the contributions.
+        since: The table's Iceberg snapshot whose rows change.
+    """
+
+    key: tuple[str, ...]
+    totals: tuple[Total, ...]
+    count: str
+    query: str
+    since: int | None = None
+
+
+Changes = ChangedKeys | ChangedRows | ChangedGroups
+"""How a table's rows differ from those of its last fill."""
+
+
+@dataclass(frozen=True, slots=True)
 class FillTask:
     """Fill one interval of one physical table (or all of it, for kinds without intervals).
 
@@ -62,8 +103,8 @@ class FillTask:
         digest_ranges: The ranges of the interval that get separate digests.
         base: The branch that a missing `branch` starts from; None for the table's own branch.
         completes: Whether the plan fills no later interval of the table.
-        changed: The keys whose rows may differ from the table's rows, see `Meaning.refreshes`; None
-            where any row may differ.
+        changed: How the rows differ from the table's rows, see `Meaning.refreshes`; None where any
+            row may differ.
     """
 
     plan_id: str
@@ -83,7 +124,7 @@ class FillTask:
     digest_ranges: tuple[Interval, ...] = ()
     base: str | None = None
     completes: bool = True
-    changed: ChangedKeys | None = None
+    changed: Changes | None = None
 
 
 def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:

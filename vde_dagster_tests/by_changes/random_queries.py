@@ -19,10 +19,15 @@ Source = tuple[str, list[str]]
 
 
 class RandomQuery:
-    """A query over the tables of `SCHEMA`, as Spark SQL in `text`."""
+    """A query over the tables of `SCHEMA`, as Spark SQL in `text`.
 
-    def __init__(self, chance: random.Random, depth: int = 2) -> None:
+    Args:
+        linear: Whether most parts neither group nor compare rows; generators are added.
+    """
+
+    def __init__(self, chance: random.Random, depth: int = 2, *, linear: bool = False) -> None:
         self._chance = chance
+        self._linear = linear
         self._aliases = 0
         self.text, _ = self._query(depth)
 
@@ -98,10 +103,15 @@ class RandomQuery:
                     text += f" AND {self._condition([*sources, source], 0)}"
             if "SEMI" not in kind and "ANTI" not in kind:
                 sources.append(source)
+        if self._linear and self._likely(0.3):
+            alias = self._alias()
+            text += f" LATERAL VIEW explode(array({self._value(sources)}, 2)) {alias} AS v"
+            sources.append((alias, ["v"]))
         if self._likely(0.5):
             text += f" WHERE {self._condition(sources, depth)}"
         wanted = count or chance.randrange(1, 4)
-        form = chance.choice(["plain", "plain", "group", "group", "window", "distinct"])
+        forms = ["plain", "plain", "group", "group", "window", "distinct"]
+        form = chance.choice(forms + ["plain"] * 20 if self._linear else forms)
         values = [self._value(sources) for _ in range(wanted)]
         if form == "group":
             values = list(dict.fromkeys(values))
@@ -128,4 +138,30 @@ class RandomQuery:
         (one, names), (other, more) = (self._select(depth - 1, count) for _ in range(2))
         if len(names) != len(more):
             return one, names
-        return f"{one} {self._chance.choice(_SETS)} {other}", names
+        sets = ("UNION ALL",) if self._linear else _SETS
+        return f"{one} {self._chance.choice(sets)} {other}", names
+
+    def totals(self) -> str:
+        """Return a query of aggregates that may be merged, with or without GROUP BY."""
+        chance = self._chance
+        inner, names = self._query(1)
+        column = chance.choice
+        calls = ["count(*)", f"count({column(names)})", "count(1)"]
+        for name in names:
+            calls += [f"sum({name})", f"count({name})", f"count(*) FILTER (WHERE {name} > 1)"]
+            calls += [f"sum({name}) FILTER (WHERE {column(names)} > 1)"]
+        if self._likely(0.3):
+            calls += [f"{call}({column(names)})" for call in ("min", "max")]
+            calls += [f"{call}({column(names)} > 1)" for call in ("bool_or", "bool_and")]
+        found = chance.sample(calls, chance.randrange(1, min(5, len(calls))))
+        if self._likely(0.5):
+            found = list(dict.fromkeys(["count(*)", *found]))
+        if self._likely(0.5):
+            sums = [one for one in found if one.startswith("sum") and "FILTER" not in one]
+            found = list(dict.fromkeys([*found, *(f"count{one[3:]}" for one in sums)]))
+        by = [column(names), f"coalesce({column(names)}, 0)"][: chance.randrange(3)]
+        listed = [f"{one} AS g{n}" for n, one in enumerate(by)]
+        listed += [f"{one} AS t{n}" for n, one in enumerate(found)]
+        where = f" WHERE {column(names)} > 1" if self._likely(0.3) else ""
+        group = f" GROUP BY {', '.join(by)}" if by else ""
+        return f"SELECT {', '.join(listed)} FROM ({inner}) AS rows{where}{group}"

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
-import sqlglot
 import yaml
-from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from vde_dagster.semantics.refresh.keys import State, find_key_steps, tables_with_key
+from vde_dagster.semantics.refresh.keys import find_key_steps, tables_with_key
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
 from vde_dagster.semantics.refresh.trees import is_aggregate
 from vde_dagster.semantics.spark_functions import AGGREGATE, ORDERED_AGGREGATE
 from vde_dagster.sql.reading import parse_plain
+from vde_dagster_tests.by_changes.histories import at_state, random_history, read
 from vde_dagster_tests.by_changes.random_queries import SCHEMA, RandomQuery
-from vde_dagster_tests.duck import empty_duckdb
 
-Rows = Mapping[str, list[tuple[Any, ...]]]
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "affected.yaml").read_text(encoding="utf-8")
 )
@@ -108,87 +101,25 @@ def _history(query: str, chance: random.Random) -> int:
     Returns:
         The number of rows that differ; -1 if no key is known.
     """
-    before: Rows = {name: _rows(name, chance) for name in SCHEMA}
-    after = {name: list(rows) for name, rows in before.items()}
-    for _ in range(chance.randrange(1, 4)):
-        name = chance.choice(sorted(SCHEMA))
-        if after[name] and chance.random() < 0.5:
-            after[name].pop(chance.randrange(len(after[name])))
-        else:
-            after[name].append(_row(name, chance))
-    moved = [name for name in SCHEMA if before[name] != after[name]]
+    history = random_history(chance)
     try:
-        steps = find_key_steps(query, SCHEMA, moved)
+        steps = find_key_steps(query, SCHEMA, history.moved)
     except NotRefreshableError:
         return -1
-
-    def relation(table: str, state: State) -> str:
-        return f"SELECT * FROM {table}_{state if table in moved else 'now'}"
-
-    with empty_duckdb() as connection:
-        for name, columns in SCHEMA.items():
-            old, new = Counter(before[name]), Counter(after[name])
-            rows = {"earlier": before[name], "now": after[name]}
-            rows["changed"] = [row for row in {**old, **new} if old[row] != new[row]]
-            for state, listed in rows.items():
-                _create(connection, f"{name}_{state}", columns, listed)
-        affected = set(connection.execute(_duckdb(steps.write(relation))).fetchall())
-        differ = 0
-        results = [_result(connection, query, state) for state in ("earlier", "now")]
-    for row in {**results[0], **results[1]}:
-        if results[0][row] != results[1][row]:
+    with history.in_duckdb() as connection:
+        affected = {
+            tuple(value for _, value in row)
+            for row in read(connection, steps.write(history.relation))
+        }
+        before, after = (read(connection, at_state(query, one)) for one in ("earlier", "now"))
+    differ = 0
+    for row in {**before, **after}:
+        if before[row] != after[row]:
             differ += 1
             values = dict(row)
             key = tuple(values[name] for name in steps.key)
-            assert key in affected, (query, before, after, steps)
+            assert key in affected, (query, history, steps)
     return differ
-
-
-def _result(
-    connection: duckdb.DuckDBPyConnection, query: str, state: str
-) -> Counter[tuple[tuple[str, Any], ...]]:
-    tree = sqlglot.parse_one(query, read="spark")
-    for table in tree.find_all(exp.Table):
-        if table.name in SCHEMA:
-            alias = table.alias_or_name
-            table.set("this", exp.to_identifier(f"{table.name}_{state}"))
-            table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
-    found = connection.execute(tree.sql("duckdb"))
-    names = [column[0].lower() for column in found.description or ()]
-    return Counter(tuple(zip(names, row, strict=True)) for row in found.fetchall())
-
-
-@cache
-def _duckdb(query: str) -> str:
-    return sqlglot.transpile(query, read="spark", write="duckdb")[0]
-
-
-def _create(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    columns: Mapping[str, str],
-    rows: list[tuple[Any, ...]],
-) -> None:
-    types = {"INT": "INTEGER", "STRING": "VARCHAR"}
-    listed = ", ".join(f"{column} {types[type_]}" for column, type_ in columns.items())
-    connection.execute(f"CREATE TABLE {name} ({listed})")
-    if rows:
-        values = ", ".join(
-            "(" + ", ".join("NULL" if value is None else repr(value) for value in row) + ")"
-            for row in rows
-        )
-        connection.execute(f"INSERT INTO {name} VALUES {values}")
-
-
-def _rows(name: str, chance: random.Random) -> list[tuple[Any, ...]]:
-    return [_row(name, chance) for _ in range(chance.randrange(7))]
-
-
-def _row(name: str, chance: random.Random) -> tuple[Any, ...]:
-    return tuple(
-        chance.choice("ab") if type_ == "STRING" else chance.choice([None, 1, 2, 3])
-        for type_ in SCHEMA[name].values()
-    )
 
 
 def test_a_query_is_refused_where_its_columns_cannot_be_assigned() -> None:

@@ -89,11 +89,19 @@ def render(
 
 
 def _refresh_text(refresh: TableRefresh) -> str:
-    """Return the SQL that finds the keys to refresh, or the reason why all rows are computed."""
+    """Return the SQL that finds what to refresh, or the reason why all rows are computed."""
+    changed = "only gained rows" if refresh.only_added else "changed"
     if refresh.why_all:
-        return f"-- {refresh.table} changed: all rows are computed, as {refresh.why_all}"
+        return f"-- {refresh.table} {changed}: all rows are computed, as {refresh.why_all}"
     key = ", ".join(refresh.key)
-    return f"-- {refresh.table} changed: rows of these values of {key} are computed\n{refresh.sql}"
+    done = {
+        "keys": f"rows of these values of {key} are computed",
+        "rows": "these rows are added"
+        if refresh.only_added
+        else "these rows are added and deleted",
+        "groups": f"this is merged into the rows of each {key}" if key else "this is merged",
+    }[refresh.method]
+    return f"-- {refresh.table} {changed}: {done}\n{refresh.sql}"
 
 
 @on_project

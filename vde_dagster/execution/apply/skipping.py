@@ -27,7 +27,7 @@ from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.metadata.commit_summaries import DEFINITION_KEY, TABLE_KEY, commit_line
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
-from vde_dagster.planning.engine_tasks import ChangedKeys, FillResult
+from vde_dagster.planning.engine_tasks import ChangedKeys, Changes, FillResult
 from vde_dagster.planning.environments.resolver import TableRead, tables_read
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
@@ -66,7 +66,7 @@ class Looked:
         commits: Commits to read, for parents that are not read completely.
         anew: Whether these commits replace all rows read before.
         pinned: Snapshots to read, for tables that must be read at a fixed state.
-        changed: The keys of changed rows, if only these are filled.
+        changed: The changes of the table's rows, if only these are filled.
         refresh: The way to compute rows, for a model that may refresh from changes.
     """
 
@@ -75,7 +75,7 @@ class Looked:
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     anew: bool = False
     pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
-    changed: ChangedKeys | None = None
+    changed: Changes | None = None
     refresh: Refresh | None = None
 
 
@@ -129,12 +129,14 @@ class Skipping:
         return self._by_changes(filler, table, looked)
 
     def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Determine the keys to fill, by the changes of the inputs, or compute all rows."""
+        """Determine what to change, by the changes of the inputs, or compute all rows."""
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
         try:
             last_inputs = self.inputs_of_definition(filler, table)
             changed = keys_changed(self.tasks, filler, reads, last_inputs, now)
+            if not isinstance(changed, ChangedKeys):
+                changed = replace(changed, since=self._last_fill(table)[1])
             earlier = earlier_reads(self.tasks, reads, last_inputs)
         except ComputesAllError as why:
             level = logging.WARNING if why.lost else logging.INFO
@@ -170,10 +172,15 @@ class Skipping:
 
     def last_inputs(self, table: PhysicalTable) -> States:
         """Return the inputs of a table's last fill, if nothing else has written the table since."""
+        return self._last_fill(table)[0]
+
+    def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
+        """Return the inputs and the commit of a table's last fill, if it was the last writer."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
-        if last is None or last.facts.inputs is None:
-            return {}
-        return last.facts.inputs if self._holds(table, last.as_skipped().commit) else {}
+        commit = last.as_skipped().commit if last is not None else None
+        if last is None or last.facts.inputs is None or not self._holds(table, commit):
+            return {}, None
+        return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
         """Return the inputs of a table's last fill like `last_inputs`, for a fill by changes.

@@ -1,9 +1,10 @@
-"""Keys of a model's rows to refill, derived from the rows that its inputs gained and lost."""
+"""Changes of a model's rows, derived from the rows that its inputs gained and lost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
@@ -12,6 +13,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.changes.query import (
     ByLineage,
+    Leg,
     is_comparable,
     net_rows,
     read_by,
@@ -20,7 +22,7 @@ from vde_dagster.planning.changes.query import (
     weigh_lineage,
     weigh_versions,
 )
-from vde_dagster.planning.engine_tasks import ChangedKeys
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedKeys, ChangedRows, Changes
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
@@ -33,10 +35,12 @@ from vde_dagster.reports.reasons import describe_reason
 
 if TYPE_CHECKING:
     from vde_dagster.execution.plan_tasks import PlanTasks
-    from vde_dagster.semantics.refresh.keys import KeySteps, State
+    from vde_dagster.semantics.refresh.methods import Refresh
+    from vde_dagster.semantics.refresh.steps import State
 
 
 States = Mapping[str, InputState]
+_FLOATS = ("float", "double")
 
 
 class ComputesAllError(Exception):
@@ -69,8 +73,8 @@ def keys_changed(
     reads: Sequence[TableRead],
     seen: States,
     now: States,
-) -> ChangedKeys:
-    """Return the keys whose rows may have changed since a table was filled.
+) -> Changes:
+    """Return how a table's rows may have changed since it was filled.
 
     Args:
         reads: Inputs of the definition.
@@ -79,10 +83,13 @@ def keys_changed(
 
     Raises:
         ComputesAllError: Any row may have changed: a table is read for the first time, has lost the
-            snapshot that was read, or its rows do not determine the keys that they affect.
+            snapshot that was read, or its changes cannot be followed to the rows that they affect.
     """
     if not seen:
         raise ComputesAllError("the inputs of its last fill are unknown")
+    from vde_dagster.semantics.refresh.linear import RowSteps
+    from vde_dagster.semantics.refresh.merged import GroupSteps
+
     why = why_not_repeatable(filler, tasks.plan.target)
     query = tasks.plain_query(filler)
     if query is None or why is not None:
@@ -99,24 +106,41 @@ def keys_changed(
         for read in reads
     }
     changed = [spell_table(tasks.catalog, read) for read in moved]
-    steps = _key_steps(filler, query, inputs, changed)
+    only_added = all(inputs[table].only_added for table in changed)
+    steps = _find_refresh(filler, query, inputs, changed, only_added)
 
     def relation(table: str, state: State) -> str:
         return inputs[table].rows(state if table in changed else "now")
 
-    return ChangedKeys(steps.key, spelled_apart(steps.write(relation)))
+    sql = spelled_apart(steps.write(relation))
+    if isinstance(steps, RowSteps):
+        return ChangedRows(sql, only_added)
+    if isinstance(steps, GroupSteps):
+        return ChangedGroups(steps.key, steps.totals, steps.count, sql)
+    return ChangedKeys(steps.key, sql)
 
 
-def _key_steps(
-    filler: Snapshot, query: str, inputs: Mapping[str, _Input], changed: Sequence[str]
-) -> KeySteps:
-    from vde_dagster.semantics.refresh.keys import find_key_steps
+def _find_refresh(
+    filler: Snapshot,
+    query: str,
+    inputs: Mapping[str, _Input],
+    changed: Sequence[str],
+    only_added: bool,
+) -> Refresh:
+    from vde_dagster.semantics.refresh.methods import find_refresh
     from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 
     key, unique = meaning_of(filler.model.kind).changed_by(filler.model), filler.version.unique_keys
     schema = {name: one.types for name, one in inputs.items()}
     try:
-        return find_key_steps(query, schema, changed, key=key, unique=unique)
+        return find_refresh(
+            *(query, schema, changed),
+            {column.name.lower(): column.type or "" for column in filler.computed_columns},
+            only_added=only_added,
+            exact=all(inputs[table].has_numbers for table in changed),
+            key=key,
+            unique=unique,
+        )
     except NotRefreshableError as why:
         text = str(why)
         for name, one in inputs.items():
@@ -176,7 +200,8 @@ class _Input:
         self._was, self._now = was, now
         self._metadata = tasks.handles.lakehouse.table_metadata(read.ref)
         self.types = columns_of(self._metadata, None)
-        self._read = read.columns if read.columns is not None else tuple(self.types)
+        columns = tuple(self.types)
+        self._read = columns if read.columns is None else read.columns or columns[:1]
         self._kept = _kept(self._metadata)
 
     @property
@@ -195,11 +220,8 @@ class _Input:
         Raises:
             ComputesAllError: The earlier state is not kept, or cannot be compared.
         """
-        if state == "changed":
-            weighed = self._weigh_replacement() if self._was.other else self._weigh()
-            pairs = enumerate(self._read)
-            listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
-            rows = f"SELECT {listed} FROM ({net_rows(weighed, self._columns)}) AS net"
+        if state in ("changed", "signed"):
+            rows = self._changed(signed=state == "signed")
         elif state == "now":
             rows = self._pinned(self._now.read_id)
         else:
@@ -209,6 +231,45 @@ class _Input:
             return rows
         nothing = ", ".join(f"CAST(NULL AS {self.types[name]}) AS {quote(name)}" for name in unread)
         return f"SELECT *, {nothing} FROM ({rows}) AS read"
+
+    @property
+    def only_added(self) -> bool:
+        """Whether the table gained rows since the last fill, and lost none."""
+        if self._was.other or self._was.state.schema_id != self._now.schema_id:
+            return False
+        since = self._was.state.read_id
+        line = commit_line(self._metadata, self._now.read_id, self.read.key)
+        later = list(takewhile(lambda commit: commit.snapshot_id != since, line))
+        return len(later) < len(line) and all(one.quiet or one.appends for one in later)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether it can be known how often each row came or went."""
+        from vde_dagster.semantics.refresh.trees import has_exact_equality
+
+        types = [self.types.get(name, "") for name in self._read]
+        grouped = all(has_exact_equality(one) or one.lower() in _FLOATS for one in types)
+        return grouped or self._has_plain_commits
+
+    @property
+    def _has_plain_commits(self) -> bool:
+        """Whether commits list exactly the rows that came."""
+        return self.only_added and isinstance(self._way(), tuple)
+
+    def _changed(self, *, signed: bool) -> str:
+        """Write the changed rows; if signed, each as often as it came or went."""
+        weighed = self._weigh_replacement() if self._was.other else self._weigh()
+        pairs = enumerate(self._read)
+        listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
+        if signed and self._has_plain_commits:
+            return f"SELECT {listed}, w AS vde_sign FROM ({weighed}) AS came"
+        net = net_rows(weighed, self._columns, signed_zeros=True)
+        if not signed:
+            return f"SELECT {listed} FROM ({net}) AS net"
+        return (
+            f"SELECT {listed}, IF(w > 0, 1, -1) AS vde_sign FROM ({net}) AS net "
+            "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
+        )
 
     def _pinned(self, snapshot: int | None) -> str:
         there = columns_of(self._metadata, self._kept.get(snapshot))
@@ -233,8 +294,7 @@ class _Input:
             raise ComputesAllError(why, lost=True)
         metadata, columns = self._metadata, self._columns
         pairs = [ColumnPair(column, column) for column in columns]
-        before, after = (commit_line(metadata, one, self.read.key) for one in (since, until))
-        way, table = read_by(before, after), self.read.ref.quoted(self.tasks.catalog)
+        way, table = self._way(), self.read.ref.quoted(self.tasks.catalog)
         if way is None:
             return weigh_versions(self._pinned(since), self._pinned(until), pairs)
         if isinstance(way, ByLineage):
@@ -244,6 +304,10 @@ class _Input:
         if way:
             return weigh_commits(way, table, columns, self.types)
         return weigh_versions(None, f"SELECT * FROM {table} WHERE false", pairs)
+
+    def _way(self) -> tuple[Leg, ...] | ByLineage | None:
+        ends = (self._was.state.read_id, self._now.read_id)
+        return read_by(*(commit_line(self._metadata, one, self.read.key) for one in ends))
 
     def _weigh_replacement(self) -> str:
         self._check_types()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
@@ -17,6 +18,9 @@ from vde_dagster.planning.rendering.render import render_plain_query
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.reasons import describe_reason
 
+if TYPE_CHECKING:
+    from vde_dagster.semantics.refresh.steps import State
+
 
 @dataclass(frozen=True, slots=True)
 class TableRefresh:
@@ -24,20 +28,28 @@ class TableRefresh:
 
     Args:
         table: The table, as `namespace.name`.
-        key: Output columns whose affected values are computed again; empty for all rows.
-        sql: Spark SQL of these values; the table's changed rows are marked by a comment.
+        method: `keys` if the rows of affected keys are computed again, `rows` if rows are added and
+            deleted, `groups` if aggregates are merged; empty for all rows.
+        key: Output columns of the keys or groups.
+        sql: Spark SQL of the keys, rows or contributions; the table's changed rows are marked by a
+            comment.
+        only_added: Whether this is the method after the table only gained rows.
         why_all: Why all rows are computed; empty if they are not.
     """
 
     table: str
+    method: str = ""
     key: tuple[str, ...] = ()
     sql: str = ""
+    only_added: bool = False
     why_all: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the form of JSON output."""
         return {
             "table": self.table,
+            "method": self.method or None,
+            "only_added": self.only_added,
             "key": list(self.key),
             "sql": self.sql or None,
             "why_all": self.why_all or None,
@@ -58,9 +70,6 @@ def show_refresh(
     Raises:
         UsageError: The model has no query, or its kind does not refresh from changes.
     """
-    from vde_dagster.semantics.refresh.keys import State, find_key_steps
-    from vde_dagster.semantics.refresh.qualified import NotRefreshableError
-
     model, catalog = snapshot.model, handles.settings.catalog
     if model.query is None or not meaning_of(model.kind).refreshes(model):
         raise UsageError(
@@ -79,17 +88,54 @@ def show_refresh(
     if why is not None:
         return [TableRefresh(one, why_all=f"it {describe_reason(why)}") for one in shown.values()]
 
-    def relation(table: str, state: State) -> str:
-        changed = " /* rows that came or went since the last fill */"
-        return f"SELECT * FROM {table}{changed if state == 'changed' else ''}"
-
-    key, found = meaning_of(model.kind).changed_by(model), []
+    types = {column.name.lower(): column.type or "" for column in snapshot.computed_columns}
+    found = []
     for table, name in shown.items():
-        unique = snapshot.version.unique_keys
-        try:
-            steps = find_key_steps(query, schema, [table], key=key, unique=unique)
-        except NotRefreshableError as error:
-            found.append(TableRefresh(name, why_all=str(error)))
-        else:
-            found.append(TableRefresh(name, steps.key, steps.write(relation)))
+        after_adds, after_all = (
+            _describe(snapshot, query, schema, table, types, only_added=only_added)
+            for only_added in (True, False)
+        )
+        if after_adds != after_all and not after_adds.why_all:
+            found.append(replace(after_adds, table=name, only_added=True))
+        found.append(replace(after_all, table=name))
     return found
+
+
+def _describe(
+    snapshot: Snapshot,
+    query: str,
+    schema: Mapping[str, Mapping[str, str]],
+    table: str,
+    types: Mapping[str, str],
+    *,
+    only_added: bool,
+) -> TableRefresh:
+    from vde_dagster.semantics.refresh.linear import RowSteps
+    from vde_dagster.semantics.refresh.merged import GroupSteps
+    from vde_dagster.semantics.refresh.methods import find_refresh
+    from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+
+    key, unique = meaning_of(snapshot.model.kind).changed_by(snapshot.model), snapshot.version
+    try:
+        steps = find_refresh(
+            *(query, schema, [table], types),
+            only_added=only_added,
+            key=key,
+            unique=unique.unique_keys,
+        )
+    except NotRefreshableError as error:
+        return TableRefresh(table, why_all=str(error))
+    sql = steps.write(_marked)
+    if isinstance(steps, RowSteps):
+        return TableRefresh(table, "rows", sql=sql)
+    return TableRefresh(
+        table, "groups" if isinstance(steps, GroupSteps) else "keys", steps.key, sql
+    )
+
+
+def _marked(table: str, state: State) -> str:
+    if state == "changed":
+        return f"SELECT * FROM {table} /* rows that came or went since the last fill */"
+    if state == "signed":
+        return f"SELECT *, 1 AS vde_sign FROM {table} /* rows that came, and with -1 that went */"
+    return f"SELECT * FROM {table}"

@@ -296,10 +296,19 @@ def changes_query(
     )
 
 
-def net_rows(weighed: str, columns: Sequence[ViewColumn]) -> str:
-    """Write the query of rows whose weights do not add up to zero, as `c0`, `c1`, … and `w`."""
+def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool = False) -> str:
+    """Write the query of the rows whose weights do not sum up to zero: `c0`, `c1`, … and `w`.
+
+    Args:
+        signed_zeros: Whether 0.0 and -0.0, which Spark groups together, are different values.
+    """
     names = [f"c{i}" for i in range(len(columns))]
-    grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
+    grouped = [
+        f"CAST({name} AS STRING)"
+        if signed_zeros and column.type.lower() in ("float", "double")
+        else grouped_by(name, column.type)
+        for name, column in zip(names, columns, strict=True)
+    ]
     kept = [
         name if name == one else f"any_value({name}) AS {name}"
         for name, one in zip(names, grouped, strict=True)

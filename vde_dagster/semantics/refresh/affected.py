@@ -43,6 +43,7 @@ from vde_dagster.semantics.refresh.trees import (
     equal_columns,
     equated,
     has_exact_equality,
+    holds,
     is_aggregate,
     is_determined_by,
     join_conditions,
@@ -130,10 +131,7 @@ class _Step:
 
     def _holds(self, part: exp.Expr | None) -> bool:
         """Return whether the changed table is part of an expression."""
-        at: exp.Expr | None = self._leaf
-        while at is not None and at is not part:
-            at = at.parent
-        return at is not None
+        return holds(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> exp.Select:
         if query.args.get("limit") or query.args.get("offset") or query.args.get("by_name"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from vde_dagster.semantics.analysis import Schema
-from vde_dagster.semantics.refresh.keys import find_key_steps
+from vde_dagster.semantics.refresh.methods import find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 
 
@@ -31,7 +31,7 @@ def why_none_followed(
     why: NotRefreshableError | None = None
     for table in schema:
         try:
-            find_key_steps(query, schema, [table.lower()], key=key, unique=unique)
+            find_refresh(query, schema, [table.lower()], only_added=True, key=key, unique=unique)
         except NotRefreshableError as error:
             why = why or error
         else:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from sqlglot import exp
 
 from vde_dagster.semantics.analysis import Schema
-from vde_dagster.semantics.refresh.affected import CHANGED, Affected, find_affected
-from vde_dagster.semantics.refresh.qualified import (
-    NotRefreshableError,
-    Qualified,
-    qualify,
-    reading_number,
-    write,
-)
+from vde_dagster.semantics.refresh.affected import Affected, find_affected
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, qualify
+from vde_dagster.semantics.refresh.steps import Relation, write_step
 from vde_dagster.semantics.refresh.trees import has_exact_equality
-from vde_dagster.sql.outline import without_qualify
-
-_ROWS = "vde_rows_6c1f0a58d4_"
-_PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
-"""A table of a derived query, in whose place its rows are written."""
-State = Literal["earlier", "now", "changed"]
-"""Rows of a table that a step reads; `changed`: rows that came or went, each at least once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +24,7 @@ class KeySteps:
     key: tuple[str, ...]
     steps: tuple[Step, ...]
 
-    def write(self, relation: Callable[[str, State], str]) -> str:
+    def write(self, relation: Relation) -> str:
         """Return Spark SQL of the key's values, as `k0`, `k1`, ….
 
         Args:
@@ -57,20 +41,9 @@ class Step:
     affected: Affected
     query: Qualified
 
-    def write(self, key: Sequence[str], relation: Callable[[str, State], str]) -> str:
-        """Return Spark SQL of the values. Earlier readings have changed, later ones have not."""
-        tree = self.affected.query.copy()
-        rows: list[str] = []
-        for table in list(tree.find_all(exp.Table)):
-            number = self.reading if table.name == CHANGED else reading_number(table.name)
-            state: State = "now" if number < self.reading else "earlier"
-            state = "changed" if table.name == CHANGED else state
-            table.set("this", exp.to_identifier(f"{_ROWS}{len(rows)}_"))
-            rows.append(relation(self.query.readings[number], state))
-        text = write(tree)
-        if tree.find(exp.Qualify):
-            text = without_qualify(text)
-        text = _PLACE.sub(lambda match: f"({rows[int(match[1])]})", text)
+    def write(self, key: Sequence[str], relation: Relation) -> str:
+        """Return Spark SQL of the values."""
+        text = write_step(self.affected.query, self.query, self.reading, relation, "changed")
         listed = ", ".join(f"`{name}` AS k{n}" for n, name in enumerate(key))
         return f"SELECT DISTINCT {listed} FROM ({text}) AS affected"
 
@@ -105,7 +78,17 @@ def find_key_steps(
     'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
 (changed c) AS `c` ON o.c = c.id) AS affected'
     """
-    known = qualify(query, schema)
+    return key_steps(qualify(query, schema), changed, key=key, unique=unique)
+
+
+def key_steps(
+    known: Qualified,
+    changed: Collection[str],
+    *,
+    key: Sequence[str] = (),
+    unique: Collection[frozenset[str]] = (),
+) -> KeySteps:
+    """Derive the keys of a query that was taken apart, see `find_key_steps`."""
     steps = tuple(
         Step(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)

@@ -15,16 +15,27 @@ _NOT_BY_PARTS = (exp.Column, exp.Star, exp.Query, exp.Window, exp.AggFunc, exp.A
 """Expressions whose values do not follow from the values of their parts."""
 
 
-_EXACT = re.compile(
-    r"(TINYINT|SMALLINT|INT|BIGINT|DECIMAL\(.*\)|STRING|DATE|TIMESTAMP\w*|BOOLEAN|BINARY)"
+_INEXACT = re.compile(
+    r"\b(FLOAT|DOUBLE|REAL|MAP|VARIANT|CHAR|VARCHAR|COLLATE|INTERVAL|VOID|NULL|UNKNOWN|GEO\w+)\b"
 )
 
 
 def has_exact_equality(type_: str) -> bool:
     """Return whether equal values of a Spark SQL type are the same; not so of floats and
     collations.
+
+    >>> has_exact_equality("ARRAY<STRUCT<a: DECIMAL(9,2)>>"), has_exact_equality("MAP<INT, INT>")
+    (True, False)
     """
-    return _EXACT.fullmatch(type_) is not None
+    return type_ != "" and _INEXACT.search(type_.upper()) is None
+
+
+def holds(part: exp.Expr | None, leaf: exp.Expr) -> bool:
+    """Return whether a node is an expression or a part of it."""
+    at: exp.Expr | None = leaf
+    while at is not None and at is not part:
+        at = at.parent
+    return at is not None
 
 
 def set_args(node: exp.Expr) -> set[str]:

@@ -22,7 +22,7 @@ from vde_dagster.spark.models.python_queries import query_in_spark
 from vde_dagster.spark.session.connect import query_frame
 from vde_dagster.spark.session.failures import as_subquery
 from vde_dagster.spark.strategies import find_strategy
-from vde_dagster.spark.tables.columns import cast_column, fields_of_column, spark_type
+from vde_dagster.spark.tables.columns import as_table_rows, fields_of_column, spark_type
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -373,21 +373,7 @@ def source_frame(
         type_ = types[physical]
         fields = fields_of_column(task.snapshot, output, type_, added.get(physical, ()))
         outputs[output] = type_ if fields is None else fields.shown
-    frame = _rows(session, task, outputs, project_root, is_cancelled)
-    output_of = {physical: output for output, physical in made}
-    given = {field.name.lower(): spark_type(field.dataType) for field in frame.schema.fields}
-
-    def value(physical: str, type_: str) -> str:
-        if physical not in output_of:
-            return f"CAST(NULL AS {type_})"
-        output = output_of[physical]
-        # Spark names the columns that it has instead of one that the rows lack.
-        has = given.get(output.lower(), type_)
-        return cast_column(task.snapshot, output, has, type_, added.get(physical, ()))
-
-    return frame.selectExpr(
-        *(f"{value(physical, type_)} AS {quote(physical)}" for physical, type_ in types.items())
-    )
+    return as_table_rows(_rows(session, task, outputs, project_root, is_cancelled), task, types)
 
 
 def _rows(

@@ -39,7 +39,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     from pyspark.errors import PySparkException
 
     changed = write.task.changed
-    if changed is None:
+    if not isinstance(changed, ChangedKeys):
         yield None
         return
     try:

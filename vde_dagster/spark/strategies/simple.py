@@ -1,27 +1,38 @@
-"""FULL: tables that are replaced whole, or by the keys whose rows changed."""
+"""FULL: tables that are replaced whole, or changed where their rows differ."""
 
 from __future__ import annotations
 
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Full
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
 from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, rows_of
+from vde_dagster.spark.strategies.changed_rows import NotWrittenError, write_changes
 
 
 @strategy_for(Full)
 class WholeTable(Strategy):
-    """Replaces all rows, or the rows of changed keys, in one Iceberg commit."""
+    """Replaces all rows, or changes the rows that differ, in one Iceberg commit."""
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
         """Return None: all rows belong to the interval."""
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether only some keys are written, which may get the same rows again."""
+        """Return whether only some rows are written, which may be the same rows again."""
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:
-        """Overwrite all rows, or the rows of the keys that changed."""
+        """Overwrite all rows, or change the rows that differ; all rows if that is impossible."""
+        changed = write.task.changed
+        if isinstance(changed, ChangedRows | ChangedGroups):
+            try:
+                write_changes(write, changed)
+            except NotWrittenError as why:
+                write.why_all.append(str(why))
+                write.notes.append(f"all rows are computed: {why}")
+                write.overwrite(write.frame, write.task.branch)
+            return
         with changed_keys(write) as keys:
             if keys is None:
                 write.overwrite(write.frame, write.task.branch)

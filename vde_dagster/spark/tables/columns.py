@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
+    from vde_dagster.planning.engine_tasks import FillTask
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.planning.tables.nested_fields import Fields, ShownFields
 
@@ -104,3 +106,31 @@ def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
         else:
             out.append(quote(physical[name.lower()]))
     return "".join(out)
+
+
+def as_table_rows(
+    frame: DataFrame, task: FillTask, types: Mapping[str, str], kept: Sequence[str] = ()
+) -> DataFrame:
+    """Select a query's rows by name, cast to the types of a task's physical table.
+
+    Args:
+        types: Spark SQL type by physical column; NULL in columns that the query lacks.
+        kept: Other columns of the frame to return.
+    """
+    computed = {column.name for column in task.snapshot.computed_columns}
+    output_of = {physical: output for output, physical in task.columns if output in computed}
+    added = {column.name: column.fields for column in task.table.columns}
+    given = {field.name.lower(): spark_type(field.dataType) for field in frame.schema.fields}
+
+    def value(physical: str, type_: str) -> str:
+        if physical not in output_of:
+            return f"CAST(NULL AS {type_})"
+        output = output_of[physical]
+        # Spark names the columns that it has instead of one that the rows lack.
+        has = given.get(output.lower(), type_)
+        return cast_column(task.snapshot, output, has, type_, added.get(physical, ()))
+
+    return frame.selectExpr(
+        *(f"{value(physical, type_)} AS {quote(physical)}" for physical, type_ in types.items()),
+        *map(quote, kept),
+    )

@@ -1,0 +1,239 @@
+"""Linear readings of a query: its result is the sum, as a multiset, over the reading's rows.
+
+While all other readings stay as they are, the rows that a linear reading gained and lost give
+exactly the rows that the result gains and loses. From the inside out:
+
+- A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
+  of source rows by itself. WHERE, outputs and generators look at one combination at a time.
+- Each side of an inner or CROSS JOIN is linear: every combination has one row of it. Only the outer
+  side of a LEFT, RIGHT, SEMI or ANTI JOIN is: whether a row of it has a match depends on the other
+  side alone. Of the other side, a second match may change nothing or remove a row with NULLs, so it
+  is not linear, and neither is any side of a FULL JOIN.
+- A row of a reading in a subquery of a condition or an output affects all rows that meet it: not
+  linear. Such a subquery may read other tables.
+- UNION ALL adds its branches; a linear query of a linear reading is linear.
+
+If readings change one after the other, the differences of these steps add up to the difference of
+the results, since each step begins where the step before ended. Each step evaluates the other
+readings again, so their rows must not depend on the order of evaluation: ties that a window breaks,
+`first` and LIMIT are refused anywhere in the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.semantics.refresh.affected import CHANGED
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
+from vde_dagster.semantics.refresh.refusals import (
+    NOT_SUPPORTED,
+    computed_nodes,
+    unsupported_clause,
+)
+from vde_dagster.semantics.refresh.steps import Relation, write_step
+from vde_dagster.semantics.refresh.trees import holds, is_aggregate, set_args
+
+SIGN = "vde_sign"
+"""Column of a derived query: 1 for rows that came, -1 for rows that went."""
+_PLAIN = {"expressions", "from_", "joins", "where", "laterals", "hint", "order"}
+_STEADY = (
+    *(exp.Count, exp.CountIf, exp.Sum, exp.Min, exp.Max, exp.Avg, exp.LogicalOr, exp.LogicalAnd),
+    *(exp.ApproxDistinct, exp.Median, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance),
+    *(exp.VariancePop, exp.BitwiseXorAgg, exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.Corr),
+    *(exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist),
+)
+"""Aggregates and window functions with one result for any order of the rows."""
+_UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """Query for the rows that a result gains and loses when one reading of a table changes."""
+
+    reading: int
+    tree: exp.Query
+    query: Qualified
+
+    def write(self, relation: Relation) -> str:
+        """Return Spark SQL of the rows, with `vde_sign`."""
+        return write_step(self.tree, self.query, self.reading, relation, "signed")
+
+
+@dataclass(frozen=True, slots=True)
+class RowSteps:
+    """Queries that together return the rows that a result gains and loses.
+
+    Args:
+        steps: A query for each reading of a table that changed.
+    """
+
+    steps: tuple[RowStep, ...]
+
+    def write(self, relation: Relation) -> str:
+        """Return Spark SQL of the rows, each with 1 or -1 in `vde_sign`."""
+        return " UNION ALL ".join(f"({step.write(relation)})" for step in self.steps)
+
+
+def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
+    """Derive the rows that a query gains and loses after changes of tables.
+
+    Args:
+        changed: Tables that changed, as the schema names them.
+
+    Raises:
+        NotRefreshableError: A changed table is not linear in the query.
+
+    >>> from vde_dagster.semantics.refresh.qualified import qualify
+    >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
+    >>> query = qualify("SELECT o.id, name FROM o LEFT JOIN c ON o.c = c.id", schema)
+    >>> find_row_steps(query, ["o"]).write(lambda table, state: f"{state} {table}")
+    '(SELECT o.id AS id, `c`.name AS name, `o`.`vde_sign` AS `vde_sign` FROM (signed o) AS `o` \
+LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
+    """
+    _check_steady(query.tree)
+    readings = [number for number, table in enumerate(query.readings) if table in changed]
+    if not readings:
+        raise NotRefreshableError("it reads none of the tables that changed")
+    return RowSteps(tuple(RowStep(one, _with_sign(query, one), query) for one in readings))
+
+
+def _with_sign(query: Qualified, reading: int) -> exp.Query:
+    """Return the query with the sign of the changed reading as its last column."""
+    root = query.tree.copy()
+    (leaf,) = (table for table in root.find_all(exp.Table) if table.name == f"vde_{reading}")
+    _Signed(leaf).query(root)
+    leaf.set("this", exp.to_identifier(CHANGED))
+    return root
+
+
+class _Signed:
+    """Adds the sign of a changed table's rows to each query around the table."""
+
+    def __init__(self, leaf: exp.Table) -> None:
+        self._leaf = leaf
+
+    def query(self, query: exp.Expr) -> None:
+        while isinstance(query, exp.Subquery):
+            if set_args(query) - {"this", "alias"}:
+                raise NotRefreshableError(NOT_SUPPORTED, query)
+            query = query.this
+        if isinstance(query, exp.SetOperation):
+            self._set_operation(query)
+        elif isinstance(query, exp.Select):
+            self._select(query)
+        else:
+            raise NotRefreshableError("a part of it is not a SELECT", query)
+
+    def _holds(self, part: exp.Expr | None) -> bool:
+        return holds(part, self._leaf)
+
+    def _set_operation(self, query: exp.SetOperation) -> None:
+        """Keep the branch with the changed rows; the other one, without rows, keeps the types."""
+        if not isinstance(query, exp.Union) or query.args.get("distinct"):
+            raise NotRefreshableError("a set operation compares all rows", query)
+        if query.args.get("by_name") or query.args.get("on"):
+            raise unsupported_clause(query)
+        left, right = query.this, query.expression
+        branch, other = (left, right) if self._holds(left) else (right, left)
+        self.query(branch)
+        while isinstance(other, exp.Subquery) and set_args(other) <= {"this"}:
+            other = other.this
+        empty = exp.Select(
+            expressions=[exp.Star(), exp.alias_(exp.Literal.number(0), SIGN, quoted=True)],
+            from_=exp.From(this=exp.Subquery(this=other.copy(), alias=_alias("vde_other"))),
+            where=exp.Where(this=exp.false()),
+        )
+        query.set("expression" if branch is left else "this", exp.Subquery(this=empty))
+
+    def _select(self, select: exp.Select) -> None:
+        for name in sorted(set_args(select) - _PLAIN):
+            part = select.args[name]
+            why = _WHY.get(name, NOT_SUPPORTED)
+            raise NotRefreshableError(why, part if isinstance(part, exp.Expr) else select)
+        for node in computed_nodes(select):
+            if isinstance(node, exp.Window):
+                raise NotRefreshableError("a window compares rows", node)
+            if is_aggregate(node):
+                raise NotRefreshableError("an aggregate has one row for many", node)
+        begin = select.args.get("from_")
+        if begin is None:
+            raise NotRefreshableError("a part of it reads no table", select)
+        alias = begin.this.alias_or_name if self._holds(begin.this) else ""
+        for join in select.args.get("joins") or ():
+            if set_args(join) - {"this", "side", "kind", "on"}:
+                raise NotRefreshableError("a join has another clause than ON", join)
+            if alias and join.side in ("RIGHT", "FULL"):
+                raise NotRefreshableError(f"it is the other side of a {join.side} JOIN", join)
+            if not self._holds(join.this):
+                continue
+            if join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI"):
+                kind = join.kind if join.kind in ("SEMI", "ANTI") else join.side
+                raise NotRefreshableError(f"it is the other side of a {kind} JOIN", join)
+            alias = join.this.alias_or_name
+        source = self._source(select, alias)
+        sign = exp.column(exp.to_identifier(SIGN, quoted=True), _quoted(alias))
+        if isinstance(source, exp.Subquery):
+            self.query(source.this)
+            columns = source.args["alias"].args.get("columns")
+            if columns:
+                columns.append(exp.to_identifier(SIGN, quoted=True))
+        select.append("expressions", exp.alias_(sign, SIGN, quoted=True))
+
+    def _source(self, select: exp.Select, alias: str) -> exp.Expr:
+        """Return the source with the changed rows."""
+        sources = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
+        found = next((one for one in sources if self._holds(one)), None)
+        if found is None:
+            raise NotRefreshableError("a subquery of an expression reads it", select)
+        if found is not self._leaf and not isinstance(found, exp.Subquery):
+            raise NotRefreshableError("a lateral query reads it", found)
+        if isinstance(found, exp.Subquery) and set_args(found) - {"this", "alias"}:
+            raise NotRefreshableError(NOT_SUPPORTED, found)
+        if not alias:
+            raise NotRefreshableError("a subquery has no name", found)
+        return found
+
+
+_WHY = {
+    "distinct": "DISTINCT compares all rows",
+    "group": "it groups rows",
+    "having": "it groups rows",
+    "limit": "it takes the first rows",
+    "offset": "it takes the first rows",
+    "qualify": "a window compares rows",
+}
+"""Reasons by clause of a SELECT."""
+
+
+def _check_steady(tree: exp.Expr) -> None:
+    """Check that each part of a query has one result.
+
+    Raises:
+        NotRefreshableError: A part of it depends on the order of rows.
+    """
+    for node in tree.walk():
+        if isinstance(node, exp.Limit | exp.Fetch | exp.Offset):
+            raise NotRefreshableError("it takes the first rows", node)
+        call = node.this if isinstance(node, exp.Window) else node
+        while isinstance(call, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+            call = call.this
+        ordered = isinstance(node, exp.AggFunc | exp.Window) and not isinstance(call, _STEADY)
+        if isinstance(call, exp.Anonymous):
+            ordered = call.name.lower() in _UNSTEADY
+        if ordered:
+            name = call.sql("spark").partition("(")[0].lower()
+            raise NotRefreshableError(f"the result of {name} may depend on the order of rows", node)
+        if isinstance(node, exp.WindowSpec) and node.args.get("kind", "").upper() == "ROWS":
+            raise NotRefreshableError("a window of ROWS may depend on the order of rows", node)
+
+
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name))

@@ -1,0 +1,67 @@
+"""The method of refreshing a query after changes of tables: rows, merged groups or keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from vde_dagster.semantics.analysis import Schema
+from vde_dagster.semantics.refresh.keys import KeySteps, key_steps
+from vde_dagster.semantics.refresh.linear import RowSteps, find_row_steps
+from vde_dagster.semantics.refresh.merged import GroupSteps, find_group_steps
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
+from vde_dagster.semantics.refresh.trees import has_exact_equality
+
+Refresh = KeySteps | RowSteps | GroupSteps
+
+
+def find_refresh(
+    query: str,
+    schema: Schema,
+    changed: Collection[str],
+    types: Mapping[str, str] | None = None,
+    *,
+    only_added: bool = False,
+    exact: bool = True,
+    key: Sequence[str] = (),
+    unique: Collection[frozenset[str]] = (),
+) -> Refresh:
+    """Choose the method that reads and writes least.
+
+    Rows are added without reading the table, and groups are merged without reading more of their
+    inputs than the changes; both look for rows that went in the table. Keys are computed again from
+    all rows of the inputs.
+
+    Args:
+        query: Spark SQL.
+        schema: Types by column and table.
+        changed: Tables that changed, as the schema names them.
+        types: The types of the table's columns, by output column in lower case; by default, those
+            of the query.
+        only_added: Whether the tables that changed only gained rows.
+        exact: Whether the changed rows are known with their number.
+        key: Output columns to use as the key, in place of the other methods.
+        unique: Unique keys of the query, in lower case.
+
+    Raises:
+        NotRefreshableError: Any output row may change.
+
+    >>> schema = {"o": {"id": "INT", "c": "INT"}}
+    >>> def method(query, **options):
+    ...     types = {"id": "INT", "c": "INT", "n": "BIGINT"}
+    ...     return type(find_refresh(query, schema, ["o"], types, **options)).__name__
+    >>> method("SELECT id FROM o", only_added=True), method("SELECT id FROM o")
+    ('RowSteps', 'RowSteps')
+    >>> method("SELECT count(*) AS n FROM o"), method("SELECT c, max(id) AS id FROM o GROUP BY c")
+    ('GroupSteps', 'KeySteps')
+    """
+    known = qualify(query, schema)
+    if types is None:
+        types = {name.lower(): type_ for name, type_ in known.types(known.tree).items()}
+    if not key and exact:
+        if only_added or all(map(has_exact_equality, types.values())):
+            with suppress(NotRefreshableError):
+                return find_row_steps(known, changed)
+        with suppress(NotRefreshableError):
+            return find_group_steps(known, changed, only_added=only_added, types=types)
+    return key_steps(known, changed, key=key, unique=unique)

@@ -1,0 +1,49 @@
+"""Queries over the changes of one reading of a table, as text in which callers put tables' rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from sqlglot import exp
+
+from vde_dagster.semantics.refresh.affected import CHANGED
+from vde_dagster.semantics.refresh.qualified import Qualified, reading_number, write
+from vde_dagster.sql.outline import without_qualify
+
+_ROWS = "vde_rows_6c1f0a58d4_"
+_PLACE = re.compile(rf"\b{_ROWS}(\d+)_")
+"""A table of a derived query, in whose place its rows are written."""
+State = Literal["earlier", "now", "changed", "signed"]
+"""Rows of a table that a step reads.
+
+`changed`: rows that came or went, each at least once. `signed`: each of these rows as often as it
+came or went, with 1 or -1 in the column `vde_sign`.
+"""
+Relation = Callable[[str, State], str]
+"""Returns a query for a state's rows of a table (its name in the schema)."""
+
+
+def write_step(
+    tree: exp.Query, query: Qualified, reading: int, relation: Relation, changed: State
+) -> str:
+    """Write a query over the changes of one reading, which is the table `vde_changed`.
+
+    Readings before it have changed already, and later ones have not.
+
+    Args:
+        changed: The state of the reading that changes.
+    """
+    tree = tree.copy()
+    rows: list[str] = []
+    for table in list(tree.find_all(exp.Table)):
+        number = reading if table.name == CHANGED else reading_number(table.name)
+        state: State = "now" if number < reading else "earlier"
+        state = changed if table.name == CHANGED else state
+        table.set("this", exp.to_identifier(f"{_ROWS}{len(rows)}_"))
+        rows.append(relation(query.readings[number], state))
+    text = write(tree)
+    if tree.find(exp.Qualify):
+        text = without_qualify(text)
+    return _PLACE.sub(lambda match: f"({rows[int(match[1])]})", text)

@@ -1,0 +1,198 @@
+"""Fills that add and delete single rows, or merge aggregates with the changes of inputs.
+
+Each method writes one commit that readers see, whose rows are those that a fill of all rows would
+write. Before anything is committed, the changes are computed: their queries evaluate expressions
+for rows that the model's query may leave out before, which may fail.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
+from vde_dagster.spark.strategies.base import Write
+from vde_dagster.spark.tables.columns import as_table_rows, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SIGN = "vde_sign"
+_COPIES = "vde_copies"
+
+
+class NotWrittenError(Exception):
+    """The changes cannot be written, and nothing was; the message has the reason."""
+
+
+def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
+    """Write the changes of a table's rows.
+
+    Raises:
+        NotWrittenError: They contradict the table's rows, or Spark cannot compute them.
+    """
+    _check_head(write, changed.since)
+    if isinstance(changed, ChangedGroups):
+        _merge_groups(write, changed)
+    elif changed.only_added:
+        _append(write, changed)
+    else:
+        _change_rows(write, changed)
+
+
+def _check_head(write: Write, since: int | None) -> None:
+    """Check that a branch still has the rows that change."""
+    table, branch = write.table, write.task.branch
+    head = table.head(branch)
+    while head is not None and head != since and is_quiet(table.summary(head)):
+        head = table.parent(head)
+    if head is None or head != since:
+        raise NotWrittenError("another fill has written the table")
+
+
+def _append(write: Write, changed: ChangedRows) -> None:
+    from pyspark.errors import PySparkException
+
+    rows = as_table_rows(write.session.sql(changed.query), write.task, write.frame_types)
+    try:
+        write.writer(rows, write.task.branch).append()
+    except PySparkException as error:
+        raise NotWrittenError(_cannot("the rows that came", error)) from error
+
+
+def _change_rows(write: Write, changed: ChangedRows) -> None:
+    """Add and delete rows; a row that the table has several times is deleted, and the rest added.
+
+    Signs of equal rows are added up before.
+    """
+    from pyspark.sql import functions
+
+    names = list(write.types)
+    went = ", ".join(f"went.{quote(name)}" for name in names)
+    rows = as_table_rows(write.session.sql(changed.query), write.task, write.types, [_SIGN])
+    total = functions.sum(_SIGN).alias(_COPIES)
+    net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
+    with _computed(net, "the rows that came and went") as view:
+        came = net.where(f"{_COPIES} > 0")
+        if net.where(f"{_COPIES} < 0").isEmpty():
+            write.writer(_repeated(write, came), write.task.branch).append()
+            return
+
+        def put_together(staging: str) -> None:
+            # The branch that is read does not change before the commit.
+            left = write.session.sql(
+                f"SELECT {went}, first(went.{_COPIES}) + count(target.vde_there) AS {_COPIES} "
+                f"FROM {view} AS went LEFT JOIN (SELECT *, 1 AS vde_there "
+                f"FROM {write.target(write.task.branch)}) AS target "
+                f"ON {_equal('went', 'target', names)} WHERE went.{_COPIES} < 0 "
+                f"GROUP BY {went}"
+            )
+            with _computed(left, "the rows that went"):
+                if not left.where(f"{_COPIES} < 0").isEmpty():
+                    raise NotWrittenError("the table lacks rows that its last fill wrote")
+                _delete(write, staging, view, names, f"{_COPIES} < 0")
+                added = came.unionByName(left.where(f"{_COPIES} > 0"))
+                write.writer(_repeated(write, added), staging).append()
+
+        write.staged(put_together, "changed")
+
+
+def _repeated(write: Write, rows: DataFrame) -> DataFrame:
+    """Return each row as often as its number of copies, with all columns of the table."""
+    listed = [
+        quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
+        for name, type_ in write.frame_types.items()
+    ]
+    copies = f"explode(sequence(1, CAST({_COPIES} AS INT))) AS vde_copy"
+    return rows.selectExpr(*listed, copies).drop("vde_copy")
+
+
+def _merge_groups(write: Write, changed: ChangedGroups) -> None:
+    """Replace groups by what merging their aggregates with the changes gives."""
+    from vde_dagster.semantics.refresh.merged import merge_query
+
+    outputs = [*changed.key, *(total.column for total in changed.totals)]
+    at = {output: write.physical_name(output) for output in outputs}
+    changes = write.session.sql(changed.query)
+    found = {field.name.lower(): spark_type(field.dataType) for field in changes.schema.fields}
+    for output, physical in at.items():
+        if found[output] != write.types[physical]:
+            raise NotWrittenError(f"the table has another type for {output}")
+    ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
+    if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
+        raise NotWrittenError("sums of decimals may overflow without ANSI")
+    with _computed(changes, "what changes add to each group") as view:
+        listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
+        same = _equal("target", "changed", [(at[output], output) for output in changed.key])
+        among = f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {same})"
+        old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target "
+        old += among if changed.key else ""
+        query = merge_query(
+            changed.key, changed.totals, changed.count, old, f"SELECT * FROM {view}"
+        )
+
+        def put_together(staging: str) -> None:
+            merged = write.session.sql(query)
+            with _computed(merged, "the groups that changed") as groups:
+                if not merged.where("vde_lost").isEmpty():
+                    raise NotWrittenError("its groups contradict the changes")
+                left = merged.where("NOT vde_gone")
+                rows = as_table_rows(left, write.task, write.frame_types)
+                if changed.key:
+                    names = [(at[output], output) for output in changed.key]
+                    _delete(write, staging, groups, names)
+                    write.writer(rows, staging).append()
+                else:
+                    write.overwrite(rows, staging)
+
+        write.staged(put_together, "changed")
+
+
+Names = Sequence[str | tuple[str, str]]
+"""Columns of two relations; a pair where their names differ."""
+
+
+def _delete(write: Write, staging: str, view: str, names: Names, where: str = "true") -> None:
+    """Delete the rows that equal a row of a view in some columns."""
+    write.session.sql(
+        f"DELETE FROM {write.target(staging)} AS target WHERE EXISTS "
+        f"(SELECT 1 FROM {view} AS changed WHERE {where} AND {_equal('target', 'changed', names)})"
+    )
+
+
+def _equal(left: str, right: str, names: Names) -> str:
+    pairs = ((name, name) if isinstance(name, str) else name for name in names)
+    return " AND ".join(f"{left}.{quote(one)} <=> {right}.{quote(other)}" for one, other in pairs)
+
+
+@contextmanager
+def _computed(frame: DataFrame, what: str) -> Iterator[str]:
+    """Compute rows, and provide a temporary view of them.
+
+    Raises:
+        NotWrittenError: Spark cannot compute them.
+    """
+    from pyspark.errors import PySparkException
+
+    view = f"vde_changes_{uuid.uuid4().hex}"
+    frame.persist()
+    try:
+        try:
+            frame.count()
+        except PySparkException as error:
+            raise NotWrittenError(_cannot(what, error)) from error
+        frame.createOrReplaceTempView(view)
+        try:
+            yield view
+        finally:
+            frame.sparkSession.catalog.dropTempView(view)
+    finally:
+        frame.unpersist()
+
+
+def _cannot(what: str, error: Exception) -> str:
+    return f"{what} cannot be computed: {str(error).partition(chr(10))[0]}"
