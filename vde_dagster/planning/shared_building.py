@@ -88,7 +88,7 @@ class Exchange:
         return found
 
     def _taken(self, owner: int | None, count: int) -> list[Task]:
-        """Take up to `count` tasks, first tasks whose queries were parsed by the owner."""
+        """Take up to `count` tasks, preferring those whose queries the owner parsed."""
         found: list[Task] = []
         others = sorted(self._ready.values(), key=len, reverse=True)
         for tasks in (self._ready.get(owner, ()), self._ready[None], *others):

@@ -60,7 +60,7 @@ class Output:
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
 
     def leaves(self, wanted: Columns) -> bool:
-        """Return whether the fill did not change the values of some columns."""
+        """Return whether the fill left the values of the wanted columns unchanged."""
         return any(covers(self.sets[place], wanted) for place in self.same)
 
 
@@ -74,8 +74,8 @@ class InputState:
             reader of changes continues after it.
         digests: Digests of the rows, by sets of columns that cover the columns read.
         schema_id: Iceberg's id of the schema, for an external table.
-        file: The name of the metadata file with this state; while it is current, it is not read
-            again.
+        file: The name of the metadata file with this state; as long as a table has this file, the
+            file is not read again.
         how: Which rows were read.
         since: For reads by commits, the Iceberg snapshot before the first; None for all rows.
     """

@@ -63,8 +63,9 @@ class ScdMeaning(Meaning):
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key, with `refresh changes`; dbt's snapshots begin versions without a key at
-        each fill.
+        """Return the key with `refresh changes`; none for a dbt snapshot.
+
+        At each fill, a dbt snapshot begins new versions of rows whose key is NULL.
         """
         kind = ScdType2.from_model(model)
         return kind.key_columns if kind.refresh == "changes" and not kind.as_dbt else ()

@@ -35,8 +35,9 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key, with `refresh changes`; by a strategy of dbt, NULL is a new key each
-        time.
+        """Return the key with `refresh changes`; none for a dbt strategy.
+
+        At each fill, a dbt strategy may insert rows whose key is NULL again.
         """
         kind = IncrementalByUniqueKey.from_model(model)
         return kind.unique_key if kind.refresh == "changes" and not kind.strategy else ()

@@ -1,7 +1,7 @@
 """The application: routes, errors, access.
 
-The only scripts are a documentation site's own, which may request nothing but its files. A script
-from elsewhere would have the rights of this server's pages, and could read everything.
+Only a documentation site has scripts, which may request only the site's files. Any other script
+would have the rights of this server's pages, and could read everything.
 
 A client that is still sending when the connection ends gets a socket error, and never sees the
 response that explains why its write was refused.

@@ -96,7 +96,7 @@ class Surrounds(Protocol):
     """
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return Spark SQL to run before and after everything else, besides the settings' own."""
+        """Return Spark SQL to run before everything else, and Spark SQL to run after it."""
 
 
 _FORMS: Seam[Callable[..., LoadedFile]] = Seam("model_files")

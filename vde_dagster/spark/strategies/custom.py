@@ -136,7 +136,7 @@ def _broken(write: Write, what: str) -> ExecutionError:
     kind = Custom.from_model(model)
     return ExecutionError(
         f"{model.name} {write.task.interval.text}: the materialization '{kind.materialization}' "
-        f"({kind.entrypoint.rpartition(':')[0]}) broke its rule: {what}",
+        f"({kind.entrypoint.rpartition(':')[0]}) was refused: {what}",
         hint=f"{_RULE}: target.writer(rows).append(), or one statement on target.name",
         location=model.location,
     )
