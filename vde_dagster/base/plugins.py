@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -173,7 +173,7 @@ class Seam(Generic[Part]):
         return [plugin for plugin in installed() if plugin.seam == self.name]
 
 
-def plugin_files() -> set[str]:
+def plugin_files() -> frozenset[str]:
     """Return the files that determine how other distributions' plug-ins behave in this process.
 
     They are the imported modules of a plug-in's package, and the distribution's metadata, which
@@ -181,11 +181,24 @@ def plugin_files() -> set[str]:
     """
     others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
-        return set()
-    packages = {plugin.entry.module.partition(".")[0] for plugin in others}
+        return frozenset()
+    packages = frozenset(plugin.entry.module.partition(".")[0] for plugin in others)
+    found = _files_of_modules(packages, len(sys.modules), next(reversed(sys.modules)))
+    return found.union(plugin.metadata for plugin in others if plugin.metadata)
+
+
+@lru_cache(maxsize=1)
+def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozenset[str]:
+    """Return the files of the imported modules of packages.
+
+    Args:
+        packages: Names without dots.
+        count: The number of all imported modules, which with the last one's name changes when a
+            module is imported; there are thousands, and every file of a project asks for these.
+        last: The name of the module that was imported last.
+    """
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
-    found = {str(file) for module in modules if (file := getattr(module, "__file__", None))}
-    return found | {plugin.metadata for plugin in others if plugin.metadata}
+    return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))
 
 
 def installed() -> tuple[Plugin, ...]:

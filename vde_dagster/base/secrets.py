@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, TextIO, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -61,6 +61,7 @@ _patterns: list[re.Pattern[str]] = []
 _lock = threading.Lock()
 
 
+@lru_cache(maxsize=1000)
 def names_secret(name: str) -> bool:
     """Return whether a setting's name suggests a secret.
 

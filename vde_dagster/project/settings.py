@@ -507,9 +507,10 @@ def remember_secrets(value: Any, name: str = "") -> None:
     `value` are settings or a part of them, `name` is the part's name.
     """
     if isinstance(value, str):
-        for variable in re.findall(r"\$\{(\w+)\}", value):
-            remember_secret(os.environ.get(variable))
-        if names_secret(name) and "${" not in value:
+        if "${" in value:
+            for variable in re.findall(r"\$\{(\w+)\}", value):
+                remember_secret(os.environ.get(variable))
+        elif names_secret(name):
             remember_secret(value)
         if "://" in value:
             remember_url(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def calls(text: str) -> Iterator[list[str]]:
             yield words
 
 
+@cache
 def every_command() -> dict[str, Any]:
     """Return all commands by name, those of plug-ins included."""
     group: Any = get_command(app)

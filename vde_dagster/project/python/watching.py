@@ -27,7 +27,7 @@ _UNREPEATABLE = frozenset(
     {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
     | {"pty.spawn", "socket.connect", "sqlite3.connect", "subprocess.Popen", "urllib.Request"}
 )
-_FOLDERS = frozenset({"os.listdir", "os.scandir"})
+_WATCHED = _UNREPEATABLE | {"open", "os.listdir", "os.scandir"}
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def _install() -> None:
 
 
 def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open" and event not in _FOLDERS and event not in _UNREPEATABLE:
+    if event not in _WATCHED:
         return
     seen = _current.get()
     if seen is None or not _is_project_s(sys._getframe(1)):
