@@ -193,9 +193,8 @@ def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozen
 
     Args:
         packages: Names without dots.
-        count: The number of all imported modules, which with the last one's name changes when a
-            module is imported; there are thousands, and every file of a project asks for these.
-        last: The name of the module that was imported last.
+        count: The number of modules that the process has imported, thousands of them.
+        last: The name of the newest module; an import changes it or the number.
     """
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
     return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -58,6 +59,8 @@ from vde_dagster.state.db.rows import among, upsert
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
+_TURN_SECONDS = 1.0
+"""Longest wait for other threads that write to a SQLite file, before SQLite itself waits."""
 IDLE_SECONDS = 30.0
 """Seconds for which a PostgreSQL client may be idle in a transaction: half of a lease."""
 MAX_ATTEMPTS = 12
@@ -288,6 +291,7 @@ class Database:
         """Origin of this process's outbox records, to recognize them; see `state.db.outbox`."""
         self.before_writing: Callable[[], object] | None = None
         """Called before the first writing transaction; raises where nothing may be written."""
+        self._turn = threading.Lock()
 
     @property
     def is_sqlite(self) -> bool:
@@ -312,13 +316,28 @@ class Database:
             connection = connection.execution_options(
                 **{_BEGIN: "BEGIN IMMEDIATE", TRANSACTION: (self.effects, name)}
             )
-            transaction = connection.begin()
-            try:
-                yield connection
-            except BaseException:
-                _abandon(transaction)
-                raise
-            self._commit(transaction, name)
+            with self._writing_alone():
+                transaction = connection.begin()
+                try:
+                    yield connection
+                except BaseException:
+                    _abandon(transaction)
+                    raise
+                self._commit(transaction, name)
+
+    @contextmanager
+    def _writing_alone(self) -> Iterator[None]:
+        """Wait until no other thread of this process writes to a SQLite file.
+
+        SQLite allows one writer, and the others sleep for up to 100 ms at a time; a lock wakes the
+        next one at once. After a second, SQLite itself waits, as for writers of other processes.
+        """
+        own_turn = self.is_sqlite and self._turn.acquire(timeout=_TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if own_turn:
+                self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
         """Compare the machine's clock with PostgreSQL's again, in a transaction that writes."""
