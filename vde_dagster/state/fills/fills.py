@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
 
 from vde_dagster.base.work import Work
 from vde_dagster.planning.changes.refresh import MeasuredFill
@@ -58,6 +70,18 @@ _TOUCHING = (
 )
 _TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
 _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+_OUTPUTS = union_all(
+    *(
+        select(table.c.output, literal(order).label("order")).where(
+            table.c.table_id == bindparam("of"),
+            table.c.iceberg_snapshot_id == bindparam("of_commit"),
+            table.c.output.is_not(None),
+            table.c.output != "",
+            table.c.skipped.is_(None),
+        )
+        for order, table in enumerate((schema.pending, schema.fills))
+    )
+).order_by("order")
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
 _COUNTED = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
@@ -385,17 +409,8 @@ class FillStore:
 
     def output(self, table_id: str, commit: int) -> Output | None:
         """Return the output of the fill of an Iceberg commit, even if it is pending on a branch."""
-        for table in (schema.pending, schema.fills):
-            query = select(table.c.output).where(
-                table.c.table_id == table_id,
-                table.c.iceberg_snapshot_id == commit,
-                table.c.output.is_not(None),
-                table.c.skipped.is_(None),
-            )
-            text = self.database.value(query)
-            if text:
-                return load_output(text)
-        return None
+        found = self.database.row(_OUTPUTS, of=table_id, of_commit=commit)
+        return load_output(found.output) if found else None
 
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
@@ -421,7 +436,8 @@ def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, ad
     after = before | change if add else before - change
     if after == before:
         return
-    conn.execute(_DELETE_TOUCHING, touching)
+    if rows:
+        conn.execute(_DELETE_TOUCHING, touching)
     if after:
         conn.execute(
             insert(schema.intervals),
