@@ -13,28 +13,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
-from hypothesis import settings
 
 from vde_dagster.base import secrets
 from vde_dagster.base.plugins import installed
-from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
-from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.spark.engine import SparkEngine
-from vde_dagster.spark.session import warm
-from vde_dagster.spark.session.settings import SessionSettings
-from vde_dagster.spark.session.warm import WarmEngine
-from vde_dagster.state.store import StateStore
-from vde_dagster_tests import faults  # noqa: F401  (statements pass the port)
 from vde_dagster_tests.processes import end_processes
 from vde_dagster_tests.projects import Prepared, ProjectFolder
 from vde_dagster_tests.suite_budget import SuiteBudget
 
-settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
-settings.load_profile("vde")
+if TYPE_CHECKING:  # The process that only starts workers imports none of these.
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.spark.engine import SparkEngine
+    from vde_dagster.spark.session.settings import SessionSettings
+    from vde_dagster.spark.session.warm import WarmEngine
 
 # A JVM that lives for a minute gains nothing from the second compiler, nor by verifying the classes
 # of Spark. A JVM with one compiler reserves 48 MB for compiled code; a worker's tests fill that and
@@ -170,13 +164,26 @@ def _secrets_of_one_test() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let fast tests write into memory, where there is room (bytes): they wait for no disk."""
+    """Prepare what runs tests, and let fast ones write into memory, where there is room (bytes)."""
     config.pluginmanager.register(SuiteBudget(), "vde-budget")
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        _prepare_tests()
     if "spark" not in _left_out(config) or hasattr(config, "workerinput") or not MEMORY.is_dir():
         return
     if shutil.disk_usage(MEMORY).free >= _ROOM:
         tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="vde-", dir=MEMORY)
         config.add_cleanup(partial(shutil.rmtree, tempfile.tempdir, ignore_errors=True))
+
+
+def _prepare_tests() -> None:
+    """Let statements pass the port for faults, and choose Hypothesis' settings."""
+    from hypothesis import settings
+
+    from vde_dagster_tests import faults
+
+    assert faults.VARIABLE, "its import lets statements pass the port"
+    settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
+    settings.load_profile("vde")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -373,6 +380,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[WarmEngine]]:
     """The engines that the test starts, which end with it; their folder may be gone by then."""
+    from vde_dagster.spark.session import warm
+
     begin, started = warm._start, []
 
     def start(*arguments: Any) -> WarmEngine:
@@ -392,6 +401,8 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     Engines that are opened while it lives (those of workspaces on other folders) share its JVM,
     which takes seconds to start; so tests that open workspaces ask for it too.
     """
+    from vde_dagster.spark.engine import SparkEngine
+
     root = tmp_path_factory.mktemp("spark")
     settings = small_spark(root)
     engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
@@ -442,12 +453,18 @@ def rest_server() -> Iterator[str]:
 
 def lakehouse_of(settings: SessionSettings) -> Lakehouse:
     """Open the catalog of an engine's settings, without Spark."""
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.state.store import StateStore
+
     store = StateStore.open(settings.state_url)
     return Lakehouse(store, settings.catalog, settings.warehouse)
 
 
 def small_spark(root: Path) -> SessionSettings:
     """Settings for an engine whose catalog, warehouse and log lie in a folder."""
+    from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
+    from vde_dagster.spark.session.settings import SessionSettings
+
     return SessionSettings(
         catalog="lakehouse",
         state_url=f"sqlite:///{root / 'vde.db'}",

@@ -44,14 +44,14 @@ def counting(workspace: Workspace) -> Iterator[Callable[[], int]]:
 
 
 def test_a_first_plan_and_its_apply_send_few_statements(tmp_path: Path) -> None:
-    with open_fake(ProjectFolder(tmp_path / "shop", SHOP).root) as workspace:
-        with counting(workspace) as since:
-            plan = workspace.plan("prod")
-            planned = since()
-            assert workspace.apply(plan).published
-            applied = since()
-            assert workspace.plan("prod").is_empty
-            unchanged = since()
+    root = ProjectFolder(tmp_path / "shop", SHOP).root
+    with open_fake(root) as workspace, counting(workspace) as since:
+        plan = workspace.plan("prod")
+        planned = since()
+        assert workspace.apply(plan).published
+        applied = since()
+        assert workspace.plan("prod").is_empty
+        unchanged = since()
     assert 0 < planned <= 17
     assert 0 < unchanged <= 16
     assert 0 < applied <= 282, "fills four tables and publishes five models"
