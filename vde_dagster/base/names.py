@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vde_dagster.errors import UsageError
 
 LONGEST = 190
-"""Maximum bytes in a part of a model's name; `planning/environment.py` lists additions to it."""
+"""Maximum bytes in a part of a model's name, to which environments add their own name."""
 _PIECE = re.compile(r'`(?:[^`]|``)*(?:`|$)|"(?:[^"]|"")*(?:"|$)|\.|[^.`"]+')
 
 

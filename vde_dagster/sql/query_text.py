@@ -30,7 +30,7 @@ HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OU
 RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES WHEN WHERE WITHIN
 """
 CLAUSE_WORDS = frozenset(_WORDS.split())
-"""Words before a bracket that is not a call's, or before a minus that does not subtract."""
+"""Words after which a bracket begins no arguments of a call, and a minus is a sign."""
 _AS_WRITTEN = frozenset("${}@:?!~\\")
 """Signs whose meaning may depend on their neighbors."""
 

@@ -96,7 +96,7 @@ class ParsedQueries:
 
 
 _ALLOCATIONS = 1_500_000
-"""More than the objects of all trees that `ParsedQueries` keeps, about a million."""
+"""More than the number of objects in the trees that `ParsedQueries` keeps: about a million."""
 
 
 def collect_rarely() -> None:

@@ -56,7 +56,7 @@ _OTHER_MERGES = frozenset(
     | {"delete_not_matched_by_source", "merge_update_columns_rules"}
     | {"merge_update_columns_default_rule"}
 )
-"""Configuration of adapters that affects the rows of a merge; it is ignored."""
+"""Configuration of adapters that affects the rows of a merge, and is not supported."""
 
 
 @dataclass(frozen=True, slots=True)
