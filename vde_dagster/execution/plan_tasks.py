@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName, quote
+from vde_dagster.planning.changes.refresh import RULE_OF_THUMB, RefreshCosts
 from vde_dagster.planning.engine_tasks import AuditTask, Changes, FillTask
 from vde_dagster.planning.environments.resolver import (
     Binding,
@@ -57,6 +58,7 @@ class PlanTasks:
         written: Branches that the plan's own models read instead of `main`.
         digest_sets: Column sets whose digests fills compute, by table id.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
+        costs: Costs of refreshing, by the project's fills.
     """
 
     plan: Plan
@@ -65,6 +67,7 @@ class PlanTasks:
     handles: Handles
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
     lacks: Mapping[str, ParentGaps] = field(default_factory=dict)
+    costs: RefreshCosts = RULE_OF_THUMB
 
     @property
     def catalog(self) -> str:

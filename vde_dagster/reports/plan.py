@@ -141,10 +141,10 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Describe the work: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or keys."""
+    """Describe the work: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or changes."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
-    by_keys = model.backlog is not None and not model.backlog.why_all
-    parts = ["keys of rows that changed" if by_keys else "whole table"]
+    by_changes = model.backlog is not None and not model.backlog.why_all
+    parts = ["rows that changes affect" if by_changes else "whole table"]
     if snapshot.is_incremental:
         number = count(units(snapshot, model.intervals), unit_name(snapshot.cadence.unit))
         parts = [number, spans(model.intervals)]

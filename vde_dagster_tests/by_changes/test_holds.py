@@ -113,7 +113,7 @@ def test_what_was_not_read_yet_is_missing_work_and_foreseen_by_the_run(
     clock.advance(days=40)
     due = workspace.plans.due("prod", save=False)
     (sums,) = (row for row in plan_report(due).work[0].rows if row.cells[0].text == "m.sums")
-    assert sums.cells[2].text == "keys of rows that changed"
+    assert sums.cells[2].text == "rows that changes affect"
     assert sums.reasons == (
         "changes since 2024-01-02 01:00 UTC: m.base 2 commits, the fills of this plan",
     )

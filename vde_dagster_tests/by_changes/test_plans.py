@@ -34,6 +34,9 @@ def _snapshot(
 def test_its_rows_are_those_of_a_full_model_so_the_one_becomes_the_other(tmp_path: Path) -> None:
     full = _snapshot(tmp_path / "full", "FULL")
     found = _snapshot(tmp_path / "by", "INCREMENTAL_BY_CHANGES (key customer_id)")
+    for refresh in ("whole", "changes", "auto"):
+        other = _snapshot(tmp_path / refresh, f"FULL (refresh {refresh})")
+        assert (other.fill_version, other.version) == (full.fill_version, full.version)
     assert found.fill_version == full.fill_version
     assert found.version == full.version
     assert found.id != full.id

@@ -29,6 +29,7 @@ from vde_dagster.execution.apply.skipping import with_twins
 from vde_dagster.execution.apply.table_branches import TableLeases
 from vde_dagster.execution.apply.virtual_update import run_virtual_update
 from vde_dagster.execution.apply.worker_pool import Slots, run_graph
+from vde_dagster.execution.changes.refresh_choice import project_costs
 from vde_dagster.execution.events import (
     ApplyResult,
     ApplyStarted,
@@ -278,12 +279,13 @@ class _Run:
         )
         sets: Mapping[str, tuple[Columns, ...]] = {}
         lacks: Mapping[str, ParentGaps] = {}
+        costs = project_costs(handles, plan)
         if plan.builds:
             sets = digest_sets(plan, target, handles.settings.catalog)
             known = with_tables(plan, store.tables.load(plan.tables))
             lacks = parent_gaps(known, handles.settings.start_time)
         return TableFiller(
-            PlanTasks(plan, target, Written(), handles, sets, lacks),
+            PlanTasks(plan, target, Written(), handles, sets, lacks, costs),
             self._applier.emit,
             self._audits,
             leases,

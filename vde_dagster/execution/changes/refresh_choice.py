@@ -21,12 +21,23 @@ from vde_dagster.planning.changes.refresh import (
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.table import PhysicalTable
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.plan_tasks import PlanTasks
+
+
+def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
+    """Fit the rule of thumb to the fills of a plan's tables, if a fill of it may choose."""
+    kinds = (one.model for one in plan.snapshots.values())
+    if not any(meaning_of(model.kind).chooses(model) for model in kinds):
+        return RULE_OF_THUMB
+    tables = [one.table.id for one in plan.models if one.table is not None]
+    return RULE_OF_THUMB.fit(handles.store.fills.measured(tables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +77,8 @@ class RefreshChoice:
         return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}))
 
     def _costs(self) -> RefreshCosts:
-        """Fit the rule of thumb to the project's fills, then to the table's fills."""
-        fills, models = self.tasks.handles.store.fills, self.tasks.plan.models
-        tables = [one.table.id for one in models if one.table is not None]
-        return RULE_OF_THUMB.fit(fills.measured(tables)).fit(fills.measured([self.table.id]))
+        """Fit the project's costs to the table's fills."""
+        return self.tasks.costs.fit(self.tasks.handles.store.fills.measured([self.table.id]))
 
     def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
         was = earlier.get(read.key)

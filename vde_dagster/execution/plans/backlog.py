@@ -14,7 +14,7 @@ from vde_dagster.execution.changes.changed_keys import (
     keys_changed,
     table_name,
 )
-from vde_dagster.execution.changes.refresh_choice import RefreshChoice
+from vde_dagster.execution.changes.refresh_choice import RefreshChoice, project_costs
 from vde_dagster.execution.plan_tasks import PlanTasks, Written
 from vde_dagster.lakehouse.metadata.commit_summaries import commit_line, growth_between
 from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
@@ -43,7 +43,8 @@ def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     }
     if not read_by_changes:
         return plan
-    tasks = PlanTasks(plan, plan.resolver(), Written(), handles)
+    costs = project_costs(handles, plan)
+    tasks = PlanTasks(plan, plan.resolver(), Written(), handles, costs=costs)
     last = handles.store.fills.latest(table.id for table in read_by_changes.values())
     filled = {one.table.id for one in plan.builds if one.table is not None and one.skips is None}
 
