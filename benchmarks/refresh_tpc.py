@@ -30,8 +30,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.semantics.refresh.keys import State, find_key_steps
+from vde_dagster.semantics.refresh.keys import find_key_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
+from vde_dagster.semantics.refresh.steps import State
 
 SUITES = {"tpch": "dbgen", "tpcds": "dsdgen"}
 """By extension of DuckDB, the function that fills its tables."""
