@@ -129,7 +129,7 @@ class Skipping:
         return self._by_changes(filler, table, looked)
 
     def _by_changes(self, filler: Snapshot, table: PhysicalTable, looked: Looked) -> Looked:
-        """Determine what to change, by the changes of the inputs, or compute all rows."""
+        """Choose whether to refresh from the changes of the inputs, or to compute all rows."""
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
         try:

@@ -52,7 +52,7 @@ class Signatures:
             raise UsageError(
                 f"the plan {plan_id} has no signature by a trusted key ({names}): nothing was "
                 "applied",
-                hint="the table trusted below [tool.vde.signatures] lists the trusted keys",
+                hint="trusted keys are listed in [tool.vde.signatures.trusted]",
             )
         keep(workspace, plan_id, found)
 
