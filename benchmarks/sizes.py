@@ -81,6 +81,7 @@ SIZES = {
     "refresh_histories": Size("--histories 5 --models 2 --ticks 1", "--seconds 3000", spark=True),
     "refresh_projects": Size(needs="CHECKOUTS, clones of public projects, or --dbt"),
     # Installs extensions of DuckDB, where none are given.
+    "refresh_methods": Size("--seeds 200", "--seeds 20000 --spark 300", spark=True),
     "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
     "refresh_tpc": Size("--only tpch --rows 0.01 --shares 0.01", "--rows 0.1", spark=True),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),

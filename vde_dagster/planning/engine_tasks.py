@@ -63,7 +63,7 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGroups:
-    """What the aggregates of a table's groups gain and lose.
+    """Gains and losses of the aggregates in a table's groups.
 
     Args:
         key, totals, count: As in `semantics.refresh.merged.GroupSteps`.

@@ -4,11 +4,11 @@ While all other readings stay as they are, the rows that a linear reading gained
 exactly the rows that the result gains and loses. From the inside out:
 
 - A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
-  of source rows by itself. WHERE, outputs and generators look at one combination at a time.
+  of source rows. WHERE, outputs and generators look at one combination at a time.
 - Each side of an inner or CROSS JOIN is linear: every combination has one row of it. Only the outer
   side of a LEFT, RIGHT, SEMI or ANTI JOIN is: whether a row of it has a match depends on the other
-  side alone. Of the other side, a second match may change nothing or remove a row with NULLs, so it
-  is not linear, and neither is any side of a FULL JOIN.
+  side alone. The other side is not linear, as a second match may change nothing, or remove a row
+  with NULLs; and neither is any side of a FULL JOIN.
 - A row of a reading in a subquery of a condition or an output affects all rows that meet it: not
   linear. Such a subquery may read other tables.
 - UNION ALL adds its branches; a linear query of a linear reading is linear.

@@ -50,7 +50,7 @@ class Total:
         column: The output column, in lower case.
         merge: Aggregate that merges the old value with values of the changes.
         counts: Whether it counts rows or values.
-        counted: The output column with the number of values of a sum; empty if there is none.
+        counted: The output column with the number of values of a sum, or empty.
         type: Spark SQL type.
     """
 
@@ -67,7 +67,7 @@ class GroupSteps:
 
     Args:
         key: Output columns that a query groups by, in lower case; empty without GROUP BY.
-        count: The output column with the number of a group's rows; empty if there is none.
+        count: The output column with the number of a group's rows, or empty.
         values: Spark SQL by output column of a change's contribution, over `rows`.
     """
 
@@ -186,7 +186,7 @@ class _Groups:
             return Total(name, "sum", False, counted.get(argument, ""), type_)
         merge = _EXTREMES[type(call)]
         if not self._only_added:
-            raise NotRefreshableError(f"rows went, and {name} may have been one of theirs")
+            raise NotRefreshableError(f"rows went, and {name} may be from one of these")
         if not has_exact_equality(type_):
             raise NotRefreshableError(f"values of {name} cannot be compared")
         return Total(name, merge, False, "", type_)
@@ -225,7 +225,9 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
         condition = argument if condition is None else exp.and_(condition.copy(), argument.copy())
         argument = exp.Star()
     if not isinstance(value, (exp.Count, exp.Sum, *_EXTREMES)):
-        raise NotRefreshableError("an output is no group, and no count, sum, min or max", value)
+        raise NotRefreshableError(
+            "an output is neither grouped by nor count, sum, min or max", value
+        )
     if isinstance(argument, exp.Distinct) or value.expressions:
         raise NotRefreshableError("an aggregate compares values", value)
     if isinstance(argument, exp.Star | exp.Literal) and isinstance(value, exp.Count):
@@ -241,7 +243,7 @@ def merge_query(
 ) -> str:
     """Write the rows of groups after changes, in Spark SQL.
 
-    Rows for which `vde_lost` is true contradict the table's rows; those with `vde_gone` have ended.
+    `vde_lost` marks groups that contradict the table's rows, and `vde_gone` groups that ended.
 
     Args:
         key, totals, count: As in `GroupSteps`.

@@ -36,8 +36,8 @@ def find_refresh(
         query: Spark SQL.
         schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
-        types: The types of the table's columns, by output column in lower case; by default, those
-            of the query.
+        types: The types of the table's columns, by output column in lower case; by default, the
+            types of the query.
         only_added: Whether the tables that changed only gained rows.
         exact: Whether the changed rows are known with their number.
         key: Output columns to use as the key, in place of the other methods.

@@ -1,4 +1,4 @@
-"""Queries over the changes of one reading of a table, as text in which callers put tables' rows."""
+"""Queries over the changes of one reading of a table, written with the rows that callers give."""
 
 from __future__ import annotations
 
