@@ -34,6 +34,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.execution.mistakes import understood
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
@@ -144,20 +145,14 @@ def read_model(model: Model, built: Snapshots) -> dict[str, str]:
 
 def with_views(query: str, built: Snapshots) -> str:
     """Write the queries of views where a query reads them."""
-    tree = parse_plain(query)
-    by_name = {str(name).lower(): snapshot.model for name, snapshot in built.items()}
-    changed = True
-    while changed:
-        changed = False
-        for table in list(tree.find_all(exp.Table)):
-            view = by_name.get(_name(table))
-            if view is None or view.kind.name not in _READ_IN_PLACE or view.query is None:
-                continue
-            alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
-            joins = table.args.get("joins")
-            table.replace(exp.Subquery(this=parse_plain(view.query), alias=alias, joins=joins))
-            changed = True
-    return tree.sql("spark")
+
+    def view(name: ModelName) -> str | None:
+        model = built[name].model if name in built else None
+        if model is None or model.kind.name not in _READ_IN_PLACE or model.query is None:
+            return None
+        return with_views(model.query, built)
+
+    return replace_tables(query, view)
 
 
 def guess_columns(

@@ -144,7 +144,8 @@ class FillResult:
         bytes: Bytes added by the commit, when its summary contains the figure.
         output: Digests of the written rows, when the task requested them and they were computed.
         task_seconds: Total run time of the engine's tasks; None when the engine does not report it.
-        bytes_read: The size of the files that the tasks scanned; None when not known for all.
+        bytes_read: The size of the files that the tasks scanned, without files of changed rows;
+            None when not known for all.
         notes: Warnings about the rows, shown to people who watch the fill.
         why_all: Why all rows were computed although the task has changed rows; empty otherwise.
     """

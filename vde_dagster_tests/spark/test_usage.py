@@ -10,6 +10,7 @@ import pytest
 
 from vde_dagster.project.kinds import Full, IncrementalByUniqueKey
 from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.session import usage
 from vde_dagster.spark.session.usage import UNKNOWN, ask_usage, read_usage, serve_usage
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
@@ -87,3 +88,11 @@ def test_who_has_the_token_is_answered_and_nobody_else(spark_engine: SparkEngine
     assert told == read_usage(context, "asked")
     assert told.task_seconds is not None
     assert told.bytes_read == 0
+
+
+def test_scans_of_memory_and_of_changed_rows_leave_the_bytes_known() -> None:
+    """As Spark names the nodes of a refresh from changes, whose keys are cached."""
+    assert usage._reads_files("BatchScan lakehouse.raw.orders")
+    assert usage._reads_files("Scan parquet")
+    for name in ("InMemoryTableScan", "BatchScan lakehouse.raw.orders.changes", "LocalTableScan"):
+        assert not usage._reads_files(name)

@@ -33,8 +33,15 @@ _WAIT_MILLIS = 1_000
 _ANSWER_SECONDS = 5.0
 _MOST_BYTES = 4096
 _FILE_SIZES = re.compile(r"\(total (?:data|delete) file size \(bytes\),(\d+),v2Custom_")
-_READ_NO_FILES = ("LocalTableScan", "Scan OneRowRelation", "Scan ExistingRDD")
-"""Scans of rows in the driver's memory."""
+_READ_NO_FILES = (
+    "LocalTableScan",
+    "InMemoryTableScan",
+    "Scan OneRowRelation",
+    "Scan ExistingRDD",
+)
+"""Scans of rows in memory."""
+_CHANGES = ".changes"
+"""End of the name of Iceberg's scan of changed rows, which does not report its files' size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class Usage:
 
     Args:
         task_seconds: The total run time of the tasks.
-        bytes_read: The size of the files that the scans of the jobs planned.
+        bytes_read: The size of the files that the scans of the jobs planned, without files of
+            changed rows.
     """
 
     task_seconds: float | None = None
@@ -153,8 +161,7 @@ class _StatusStores:
             nodes, values = self._queries.planGraph(query).allNodes(), None
             for number in range(nodes.size()):
                 node = nodes.apply(number)
-                name = node.name()
-                if "Scan" not in name or name.startswith(_READ_NO_FILES):
+                if not _reads_files(node.name()):
                     continue
                 own = _FILE_SIZES.findall(node.metrics().mkString("\n"))
                 if not own:
@@ -164,6 +171,11 @@ class _StatusStores:
                     if values.contains(int(metric)):
                         sizes[metric] = int(values.apply(int(metric)))
         return sum(sizes.values())
+
+
+def _reads_files(node: str) -> bool:
+    """Return whether a node of a plan scans files whose size Spark reports or does not know."""
+    return "Scan" in node and not (node.startswith(_READ_NO_FILES) or node.endswith(_CHANGES))
 
 
 @lru_cache(maxsize=1)
