@@ -35,6 +35,13 @@ SCD = "SELECT id, v, CAST(day AS TIMESTAMP) AS updated_at FROM lake.events WHERE
 BATCH = "batch_size 1, disable_restatement false, forward_only false"
 LIVES = (
     Life("FULL", "FULL", WHOLE),
+    Life("FULL by rows", "FULL (refresh changes)", WHOLE),
+    Life(
+        "FULL by groups",
+        "FULL (refresh changes)",
+        "SELECT id, day, count(*) AS v FROM lake.events GROUP BY id, day",
+        change=(MODEL, "count(*) AS v", "count(*) AS v, count(v) AS more"),
+    ),
     Life(
         "INCREMENTAL_BY_TIME_RANGE",
         "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1, lookback 1)",
