@@ -307,8 +307,29 @@ def _of_other_turns(items: list[pytest.Item], turn: int) -> set[pytest.Item]:
     return later
 
 
-def pytest_sessionstart() -> None:
+def _send_less(config: pytest.Config) -> None:
+    """Report only results from a worker of xdist: beginnings and ends cost as much as a short test.
+
+    Setups and teardowns that fail are reported; with `-v` or `--durations`, all of them.
+    """
+    plugins = config.pluginmanager.get_plugins()
+    for worker in [one for one in plugins if type(one).__name__ == "WorkerInteractor"]:
+        send = worker.sendevent
+
+        def send_result(name: str, send: Callable[..., None] = send, **values: Any) -> None:
+            report = values.get("data", {})
+            passed = name == "testreport" and report["outcome"] == "passed"
+            if name in ("logstart", "logfinish") or (passed and report["when"] != "call"):
+                return
+            send(name, **values)
+
+        worker.sendevent = send_result
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Look for no garbage while what is made stays: modules, and thousands of tests."""
+    if session.config.option.verbose <= 0 and session.config.option.durations is None:
+        _send_less(session.config)
     if not any(one.distribution == "vde-dagster" for one in installed()):
         pytest.exit(
             "plug-ins of this distribution are not installed: run make .venv/installed, or "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,9 @@ def test_the_newest_commit_and_the_merge_are_asked_for(server: FakeForge) -> Non
 
 def test_a_server_that_fails_for_a_moment_is_asked_again(server: FakeForge) -> None:
     server.heads[12], server.failures = "def", 2
-    assert _forge(server).pull_request(12).head == "def"
+    forge = _forge(server)
+    quick = replace(forge, rest=replace(forge.rest, backoff=0.01))
+    assert quick.pull_request(12).head == "def"
 
 
 def test_what_makes_something_is_sent_once_as_it_might_be_made_twice(server: FakeForge) -> None:
