@@ -219,7 +219,11 @@ def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
         return f"{'computed' if done else 'computes'} all rows: {describe_why_all(refresh)}"
     by = f" by {', '.join(refresh.key)}" if refresh.key else ""
     verb = "refreshed" if done else "refreshes"
-    return f"{verb} from changes of {listed(refresh.tables)}{by}"
+    if refresh.changes == "groups":
+        verb = "merged" if done else "merges"
+        return f"{verb} changes of {listed(refresh.tables)}{by}"
+    rows = "changed rows" if refresh.changes == "rows" else "changes"
+    return f"{verb} from {rows} of {listed(refresh.tables)}{by}"
 
 
 def describe_why_all(refresh: Refresh) -> str:

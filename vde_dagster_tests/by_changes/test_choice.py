@@ -119,9 +119,19 @@ def test_few_fills_keep_the_rule_and_one_way_tells_the_speed_of_the_other() -> N
             "refreshed from changes of m.a, raw.b by x, y",
         ),
         (
-            Refresh(RefreshCode.CHEAPER, tables=("m.a",)),
-            "refreshes from changes of m.a",
-            "refreshed from changes of m.a",
+            Refresh(RefreshCode.CHEAPER, tables=("m.a",), changes="rows"),
+            "refreshes from changed rows of m.a",
+            "refreshed from changed rows of m.a",
+        ),
+        (
+            Refresh(RefreshCode.CHEAPER, tables=("m.a",), key=("x",), changes="groups"),
+            "merges changes of m.a by x",
+            "merged changes of m.a by x",
+        ),
+        (
+            Refresh(RefreshCode.ASKED, tables=("m.a",), changes="groups"),
+            "merges changes of m.a",
+            "merged changes of m.a",
         ),
         (
             Refresh(RefreshCode.SMALL, sizes=RefreshSizes(1_200_000, 1, 1, 1)),

@@ -71,7 +71,7 @@ def test_a_plan_names_the_way_before_the_fill(
     plans.append(_backlogs(world))
     texts = [plan["auto"][-1] for plan in plans]
     assert texts[0].startswith("computes all rows: its inputs are small (")
-    assert texts[1] == "refreshes from changes of raw.orders by customer"
+    assert texts[1] == "merges changes of raw.orders by customer"
     assert plans[0]["first"][-1] == "computes all rows: it takes the first rows: LIMIT 3"
 
 

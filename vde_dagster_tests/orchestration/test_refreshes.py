@@ -32,7 +32,7 @@ FILES = {
     """,
     "models/small.sql": """
         MODEL (name m.small, kind FULL (refresh auto));
-        SELECT id, max(n) AS n FROM m.base GROUP BY id
+        SELECT id, max(n) + 1 AS n FROM m.base GROUP BY id
     """,
     "models/first.sql": """
         MODEL (name m.first, kind FULL (refresh auto));
@@ -77,7 +77,7 @@ def test_an_apply_tells_the_method_of_each_fill(workspace: Workspace, clock: Fak
     assert any("m.sums " in line and line.endswith(f", {BY_CHANGES}") for line in lines), lines
     assert any("computed all rows: it takes the first rows: LIMIT 1" in line for line in lines)
     (said,) = (one for one in result_json(result)["refreshes"] if one["model"] == "m.sums")
-    assert (said["method"], said["reason"], said["key"]) == ("changes", "asked", ["id"])
+    assert (said["method"], said["reason"], said["key"]) == ("keys", "asked", ["id"])
 
 
 def test_costs_and_the_documentation_have_the_method(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.execution.changes.changed_keys import Earlier, table_name
 from vde_dagster.lakehouse.metadata.commit_summaries import bytes_at, bytes_between, commit_line
@@ -18,7 +18,7 @@ from vde_dagster.planning.changes.refresh import (
     RefreshSizes,
     choose_refresh,
 )
-from vde_dagster.planning.engine_tasks import ChangedKeys
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedKeys, ChangedRows, Changes
 from vde_dagster.planning.environments.resolver import TableRead
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Plan
@@ -29,6 +29,13 @@ from vde_dagster.planning.tables.table import PhysicalTable
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
     from vde_dagster.execution.plan_tasks import PlanTasks
+
+
+_PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
+    ChangedKeys: "keys",
+    ChangedRows: "rows",
+    ChangedGroups: "groups",
+}
 
 
 def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
@@ -54,14 +61,14 @@ class RefreshChoice:
     reads: Sequence[TableRead]
     now: Mapping[str, InputState]
 
-    def from_changes(self, changed: object, earlier: Mapping[str, Earlier]) -> Refresh:
+    def from_changes(self, changed: Changes, earlier: Mapping[str, Earlier]) -> Refresh:
         """Return the method if the rows that changes affect are known.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.
             earlier: Inputs of the last fill by table.
         """
-        key: tuple[str, ...] = getattr(changed, "key", ())
+        key = () if isinstance(changed, ChangedRows) else changed.key
         sizes = self._sizes(earlier, changed)
         code = RefreshCode.ASKED
         if meaning_of(self.filler.model.kind).chooses(self.filler.model):
@@ -70,7 +77,8 @@ class RefreshChoice:
             code = choose_refresh(sizes, self._costs())
         moved = [one for one in self.reads if self._has_moved(one, earlier)]
         names = tuple(table_name(self.tasks, one) for one in moved)
-        return Refresh(code, tables=names, key=key, sizes=sizes)
+        part = _PARTS[type(changed)]
+        return Refresh(code, tables=names, key=key, sizes=sizes, changes=part)
 
     def whole(self, why: str) -> Refresh:
         """Return the method if all rows must be computed, with the reason."""
@@ -85,7 +93,7 @@ class RefreshChoice:
         return was is None or was.other is not None or not was.state.still_is(self.now[read.key])
 
     def _sizes(
-        self, earlier: Mapping[str, Earlier], how: object | None = None
+        self, earlier: Mapping[str, Earlier], how: Changes | None = None
     ) -> RefreshSizes | None:
         """Return the sizes of a method; None if a table's metadata do not have them."""
         lakehouse = self.tasks.handles.lakehouse
@@ -109,7 +117,7 @@ class RefreshChoice:
         by_keys = how is None or isinstance(how, ChangedKeys)
         scanned = sum(inputs - sizes[key] for key in changed)
         scanned += inputs if by_keys else 0
-        scanned += 0 if getattr(how, "only_added", False) else own
+        scanned += 0 if isinstance(how, ChangedRows) and how.only_added else own
         return RefreshSizes(inputs, own, sum(changed.values()), scanned, by_keys)
 
     def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:

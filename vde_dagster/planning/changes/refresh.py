@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 
 class RefreshCode(str, Enum):
@@ -71,8 +71,9 @@ class Refresh:
     Args:
         detail: For `IMPOSSIBLE` and `FAILED`, the reason.
         tables: Names of the inputs whose changes are read.
-        key: Output columns whose changed values are computed again; none if rows change singly.
+        key: Output columns of the keys or groups.
         sizes: Sizes for choosing the method; None if unknown.
+        changes: The part of the table that changes: rows of keys, single rows, or merged groups.
     """
 
     code: RefreshCode
@@ -80,6 +81,7 @@ class Refresh:
     tables: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     sizes: RefreshSizes | None = None
+    changes: Literal["keys", "rows", "groups"] = "keys"
 
     @property
     def from_changes(self) -> bool:
@@ -89,7 +91,7 @@ class Refresh:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
-            "method": "changes" if self.from_changes else "whole",
+            "method": self.changes if self.from_changes else "whole",
             "reason": self.code.value,
             "detail": self.detail or None,
             "tables": list(self.tables),
