@@ -28,6 +28,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from benchmarks.dbt_projects import write_dbt_settings
+from benchmarks.refresh_tpc import find_method
 from benchmarks.sqlmesh_projects import HERE, read_projects
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -39,7 +40,6 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 from vde_dagster.reports.reasons import describe_reason
-from vde_dagster.semantics.refresh.keys import find_key_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 from vde_dagster.sql.reading import parse_plain
 
@@ -137,7 +137,7 @@ def read_model(model: Model, built: Snapshots) -> dict[str, str]:
     found = {}
     for table in sorted(read):
         try:
-            found[table] = f"by {', '.join(find_key_steps(query, schema, [table]).key)}"
+            found[table] = f"by {', '.join(find_method(query, schema, table))}"
         except NotRefreshableError as error:
             found[table] = str(error).removesuffix(f": {error.clause}").replace(table, "a table")
     return found

@@ -31,6 +31,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from vde_dagster.semantics.refresh.keys import find_key_steps
+from vde_dagster.semantics.refresh.linear import RowSteps
+from vde_dagster.semantics.refresh.merged import GroupSteps
+from vde_dagster.semantics.refresh.methods import find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 from vde_dagster.semantics.refresh.steps import State
 
@@ -38,6 +41,8 @@ SUITES = {"tpch": "dbgen", "tpcds": "dsdgen"}
 """By extension of DuckDB, the function that fills its tables."""
 _EXTENSIONS = ("duckdb-ext-tpch==1.4.4.20260205", "duckdb-ext-tpcds==1.4.4.20260205")
 _TYPES = {"INTEGER": "INT", "VARCHAR": "STRING", "TIME": "STRING"}
+ROWS, GROUPS = "(changed rows)", "(merged groups)"
+"""Methods without a key."""
 Schema = Mapping[str, Mapping[str, str]]
 
 
@@ -57,7 +62,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """How one query follows changes: the key, or the reason for computing all rows, by table."""
+    """How one query follows changes: a key or method, or the reason for computing all, by table."""
 
     keys: Mapping[str, tuple[str, ...]]
     reasons: Mapping[str, str]
@@ -149,13 +154,25 @@ def tables_read(query: str, schema: Schema) -> list[str]:
     return sorted(found & set(schema))
 
 
-def find_refresh(query: str, schema: Schema) -> Refreshed:
+def find_method(query: str, schema: Schema, table: str) -> tuple[str, ...]:
+    """Return how changes of a table are followed: a method that needs no key, or the key.
+
+    Raises:
+        NotRefreshableError: All rows are computed.
+    """
+    steps = find_refresh(query, schema, [table])
+    if isinstance(steps, RowSteps):
+        return (ROWS,)
+    return (GROUPS,) if isinstance(steps, GroupSteps) else steps.key
+
+
+def follow_tables(query: str, schema: Schema) -> Refreshed:
     """Return for each table that a query reads how its changes are followed."""
     keys: dict[str, tuple[str, ...]] = {}
     reasons: dict[str, str] = {}
     for table in tables_read(query, schema):
         try:
-            keys[table] = find_key_steps(query, schema, [table]).key
+            keys[table] = find_method(query, schema, table)
         except NotRefreshableError as error:
             reasons[table] = str(error).removesuffix(f": {error.clause}")
     return Refreshed(keys, reasons)
@@ -168,15 +185,21 @@ def print_shares(suite: Suite, *, listed: bool) -> None:
         found = {}
         for number, query in suite.queries.items():
             query = query if form == "as written" else without_order(query)
-            found[number] = find_refresh(query, suite.schema)
+            found[number] = follow_tables(query, suite.schema)
         both[form] = found
         counts = Counter(one.words for one in found.values())
         tables = sum(len(one.keys) for one in found.values())
+        methods = Counter(
+            key[0] if key[0] in (ROWS, GROUPS) else "(keys)"
+            for one in found.values()
+            for key in one.keys.values()
+        )
         readings = tables + sum(len(one.reasons) for one in found.values())
         print(
             f"{suite.name:6} {form:24} {counts['all']:3} of {total} queries refresh after changes "
             f"of any table, {counts['some']:3} of some tables, {counts['none']:3} of none; "
-            f"{tables} of {readings} pairs of a query and a table"
+            f"{tables} of {readings} pairs of a query and a table: "
+            + ", ".join(f"{count} {method}" for method, count in methods.most_common())
         )
     reasons: Counter[str] = Counter()
     queries: dict[str, set[int]] = {}
