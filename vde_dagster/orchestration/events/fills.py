@@ -266,8 +266,8 @@ def _filled_by(
 ) -> list[Filled]:
     """Return the partitions that a fill wrote or completed, with the rows and bytes of each.
 
-    The figures of several partitions are counted from the commit's files; partitions that share a
-    file have no bytes.
+    If a fill covers several partitions, their rows and bytes are counted from the commit's files.
+    Bytes are unknown for partitions that share a file.
     """
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
     found = _touched(context, served, fill, holds)

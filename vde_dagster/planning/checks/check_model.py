@@ -495,8 +495,8 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
             f"{model.name}: its kind adds to values in the table ({column} = {text}), and "
             f"lookback {kind.lookback} merges the same rows again in later runs: they "
             "are counted more than once",
-            f"remove lookback, or set '{column}' to a value of source that the query computes in "
-            "full",
+            f"remove lookback, or let the query compute the total and set '{column}' = "
+            f"source.{column}",
             place_in_header(model, "kind", "set", column),
             certain=False,
         )

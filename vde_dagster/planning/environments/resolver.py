@@ -172,10 +172,10 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
-    All branches of a table share its schema, so a reader that names no fields would see fields that
-    another environment adds. Every reader of such a table therefore names its fields, from the
-    first publication on. Naming fields inside of arrays and maps requires reading all of these
-    fields, so only readers of forward-only models name them.
+    All branches of a table share its schema, so a reader of whole structs would see fields that
+    another environment adds. Readers therefore name the fields of their definition, from the first
+    publication on. Inside of arrays and maps this makes Spark read all fields, so it is done for
+    forward-only models alone.
 
     Returns:
         By output column; other columns are read whole.

@@ -69,7 +69,10 @@ class TimeRangeMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the maximum number of intervals per job: a condition lists few unsorted texts."""
+        """Return the maximum number of intervals per job.
+
+        A condition must list the values of a format that does not sort by time.
+        """
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)

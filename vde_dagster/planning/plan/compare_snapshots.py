@@ -53,7 +53,7 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Return whether a view becomes a table that is always rebuilt: its rows stay the same."""
+    """Return whether a view becomes a table that fills replace whole, which has the same rows."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 

@@ -76,7 +76,9 @@ class ShownFields:
         return named if self.read == self.shown else f"CAST({named} AS {self.shown})"
 
     def stored(self, value: str, has: str, *, strict: bool = True) -> str:
-        """Return Spark SQL of the table's value for a query's value of type `has`, matched by name.
+        """Return Spark SQL that converts a query's value of type `has` to the table's type.
+
+        Fields are matched by name.
 
         Args:
             strict: Whether to refuse a field that the definition's type lacks; else it is left out.

@@ -46,7 +46,7 @@ _BEGIN = "from vde_dagster.programs.notebook.extension import begin_step\nbegin_
 
 
 def run_notebook(context: ModelContext, code: object) -> pa.Table:
-    """Run the notebook among the context's files and return the rows that it yields.
+    """Run the notebook that is one of the context's files, and return the rows that it yields.
 
     Args:
         code: The function with the cells' code; the model's version depends on this code.

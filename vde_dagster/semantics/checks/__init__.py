@@ -45,6 +45,6 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding is in the query's text; the tree has commas as CROSS JOIN."""
+    """Return whether a finding concerns the query's text; a comma is a CROSS JOIN in the tree."""
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -2,7 +2,7 @@
 
 A filter with `@start_…` and `@end_…` bounds is evaluated for the first and the last value that its
 column has within one interval: `ts <= @end_date` ends at the first midnight of the interval's last
-day, and `day < @end_date` ends one day before the interval.
+day, and `day < @end_date` leaves out the interval's last day.
 """
 
 from __future__ import annotations

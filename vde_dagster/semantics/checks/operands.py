@@ -1,4 +1,4 @@
-"""Operands of another dialect's operators: kinds of types, and findings about the operators."""
+"""Types of operands that decide whether another dialect's operator has the same result on Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Output rows that changes of a table affect: which values they may have in the columns of a key.
 
 One reading of one table changes at a time, while the others stay as they are; the table's place in
-the query is filled with its changed rows. From the inside out, each query around it becomes a query
+the query is filled with its changed rows. From the inside out, each enclosing query becomes a query
 for the rows that may differ, reduced to the columns whose values are known for all of these rows:
 
 - Conditions that name other columns are left out, so more rows are found than differ, never fewer.
@@ -111,7 +111,7 @@ class _Sources:
 
 
 class _Step:
-    """Derives the affected rows of each query around a changed table."""
+    """Derives the affected rows of each query that encloses a changed table."""
 
     def __init__(self, query: Qualified, leaf: exp.Table) -> None:
         self._query = query
@@ -301,7 +301,7 @@ class _Step:
         found.lost.update((*before, alias))
 
     def _met(self, select: exp.Select) -> exp.Expr:
-        """Return the condition of rows with changes in a subquery of an expression."""
+        """Return the condition that a row meets changed rows in a subquery of an expression."""
         at: exp.Expr = self._leaf
         outermost: exp.Expr | None = None
         while at is not select:

@@ -1,4 +1,4 @@
-"""Keys of a query whose rows may differ after tables changed, as queries over the changes."""
+"""Queries over changed rows that return the keys whose output rows may differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries over the changes of one reading of a table, written with the rows that callers give."""
+"""Writing of queries over the changed rows of one reading of a table."""
 
 from __future__ import annotations
 

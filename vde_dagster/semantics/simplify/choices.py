@@ -162,9 +162,9 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write a DECODE with texts as results as the CASE that Spark uses for it, which matches NULL.
+    """Write a DECODE whose results are texts as the CASE that Spark uses, which matches NULL.
 
-    Other results stay: in ANSI mode, whole numbers become BIGINT, whatever their types.
+    A DECODE with other results is unchanged: in ANSI mode, Spark makes whole numbers BIGINT.
     """
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]

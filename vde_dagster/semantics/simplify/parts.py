@@ -183,10 +183,10 @@ class Uses:
     """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
-        asked_in: Per source, the groups whose conditions name it, and None for any other place.
+        asked_in: Per source, the groups whose conditions name it; None stands for another place.
         tests: Per source, the expressions ``x IS NULL`` of its columns x.
         values: Sources whose columns are also used outside of such tests.
-        parents: Per reference, the expressions that contain it; None if it is used alone.
+        parents: Per reference, the expressions that contain it; None stands for no expression.
         exists: Groups that are only tested for having rows.
     """
 

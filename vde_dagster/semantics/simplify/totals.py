@@ -218,7 +218,12 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Return whether every use of an inner aggregate can be merged with it."""
+        """Return whether every outer aggregate of an inner aggregate can be merged with it.
+
+        Args:
+            may_be_empty: Whether the inner aggregate may have no row.
+            through: Whether the merged aggregate reads the inner column, not the inner argument.
+        """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
             return False

@@ -277,7 +277,7 @@ class Versions:
         return self.types[self.valid_from]
 
     def _literal(self, instant: datetime) -> str:
-        """Write an instant (UTC) in the type of a version's ends."""
+        """Write an instant (UTC) in the type of the columns of validity times."""
         date = f"{instant.year:04d}-{instant.month:02d}-{instant.day:02d}"
         if self._type == "date":
             return f"DATE '{date}'"

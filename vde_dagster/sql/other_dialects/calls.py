@@ -181,7 +181,7 @@ _SPARK_UNITS = frozenset(
 
 
 def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Count the boundaries of units between two times; Spark's DATEDIFF counts whole units."""
+    """Write the number of unit boundaries between two times; Spark's DATEDIFF has whole units."""
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -230,7 +230,7 @@ def _json(node: exp.Expr, dialect: str) -> Made:
 
 
 def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
-    """Return NULL if an argument is NULL; Spark ignores arguments that are NULL."""
+    """Make GREATEST and LEAST NULL if an argument is NULL; Spark ignores such arguments."""
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -264,7 +264,7 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Return the Sunday that begins a week: one day before the Monday of the next day's week."""
+    """Write the Sunday that begins a week: one day before the Monday of the next day's week."""
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -342,7 +342,7 @@ def _day_from_monday(value: exp.Expr) -> exp.Expr:
 
 
 def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
-    """Keep the fractions of DuckDB's epoch()."""
+    """Write DuckDB's epoch(), whose result has fractions."""
     return _seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
 
 

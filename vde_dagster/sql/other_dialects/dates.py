@@ -137,7 +137,7 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 
 
 def days_between(node: exp.Sub, dialect: str) -> Made:
-    """Count the days between two dates, whose difference is an interval in Spark."""
+    """Write the difference of two dates as a number of days; in Spark it is an interval."""
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):

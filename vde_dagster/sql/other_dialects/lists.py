@@ -80,7 +80,7 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def series(node: exp.GenerateSeries, dialect: str) -> Made:
-    """Return no numbers if the end is before the start, where Spark's SEQUENCE counts down.
+    """Make a series empty if its end is before its start; Spark's SEQUENCE would count down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
@@ -109,7 +109,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
 
 
 def size(node: exp.ArraySize, dialect: str) -> Made:
-    """Return NULL for an empty list, as in PostgreSQL; raise Unwritable for other dimensions."""
+    """Make the size of an empty list NULL, as in PostgreSQL; refuse other dimensions."""
     if dialect != "postgres":
         return None
     dimension = node.expression
@@ -153,7 +153,7 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
-    """Return NULL for a list without values, as DuckDB's array_to_string does.
+    """Make the text of a list without values NULL, as DuckDB's array_to_string does.
 
     Raises:
         Unwritable: The separator is NULL, which is a comma in DuckDB.

@@ -175,7 +175,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 
 def rounded(node: exp.Cast, dialect: str) -> Made:
-    """Round a value that is cast to an integer, where its expression certainly has a fraction."""
+    """Write a cast to an integer with rounding, if the value certainly may have a fraction."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)
@@ -214,7 +214,7 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
 
 
 def float_division(node: exp.Div, dialect: str) -> Made:
-    """Divide decimals as floats, as DuckDB does."""
+    """Write a division of decimals as one of floats, as in DuckDB."""
     sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
     if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
         return None
@@ -245,7 +245,7 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def sign(node: exp.Sign, dialect: str) -> Made:
-    """Return 0 for NaN, as DuckDB and PostgreSQL do; Spark returns NaN."""
+    """Make SIGN of NaN 0, as in DuckDB and PostgreSQL; in Spark it is NaN."""
     if dialect not in ("duckdb", "postgres") or isinstance(node.this.unnest(), exp.Literal):
         return None
     zero = exp.Literal.number(0)

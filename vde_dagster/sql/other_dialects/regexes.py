@@ -171,7 +171,7 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Replace only the first match where the dialect does, with groups in Java's form."""
+    """Write a replacement of only the first match where the dialect has it, in Java's form."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -217,7 +217,7 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Match the whole text if the dialect does, otherwise any part of the text."""
+    """Write a match of the whole text if the dialect has it, otherwise of any part of the text."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
@@ -259,7 +259,7 @@ def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
 
 
 def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
-    """Write the pattern of REGEXP_EXTRACT in Java's form, and return NULL without a match."""
+    """Write REGEXP_EXTRACT with a pattern in Java's form; its result is NULL without a match."""
     made = node.copy()
     if dialect in _RE2 | _POSIX:
         form = _pattern(node.expression, dialect, matched=True)

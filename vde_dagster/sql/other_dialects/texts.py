@@ -148,7 +148,7 @@ def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Ex
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
-    """Return an empty text for a start at 0, or before the text's first character."""
+    """Make a substring empty if it starts at 0, or before the text's first character."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
         exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
@@ -159,7 +159,7 @@ def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr
 
 
 def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
-    """Leave out characters where LEFT or RIGHT has a negative length."""
+    """Write LEFT or RIGHT of a negative length as the text without that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
     if least is not None and least >= 0:
@@ -187,7 +187,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
 
 
 def parted(node: exp.SplitPart, dialect: str) -> Made:
-    """Return NULL for a part that a text does not have, as Trino does."""
+    """Make a part that a text does not have NULL, as in Trino."""
     if dialect not in _TRINO:
         return None
     given = (node.this, node.args["delimiter"], node.args["part_index"])
@@ -207,7 +207,7 @@ def split_text(node: exp.Split, dialect: str) -> Made:
 
 
 def length_without_blanks(node: exp.Length, dialect: str) -> Made:
-    """Leave out trailing blanks, as SQL Server's LEN does; count bytes, as MySQL's LENGTH does."""
+    """Write SQL Server's LEN, which ignores trailing blanks, and MySQL's LENGTH, in bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
@@ -216,7 +216,7 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Skip NULL if the dialect's CONCAT does; Redshift's CONCAT returns NULL.
+    """Write a CONCAT that skips NULL if the dialect's does; Redshift's is NULL then.
 
     An empty text replaces NULL, so numbers become texts first.
     """
@@ -274,7 +274,7 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
 
 
 def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Return '' for no values, as Snowflake's LISTAGG; raise Unwritable with OVER or FILTER."""
+    """Make LISTAGG of no values '', as in Snowflake; refuse it with OVER or FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):

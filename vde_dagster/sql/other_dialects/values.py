@@ -27,7 +27,7 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
 
 
 def not_a_number(node: exp.IsNan, dialect: str) -> Made:
-    """Return NULL for NULL, where Spark's ISNAN returns false."""
+    """Make ISNAN of NULL NULL; in Spark it is false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -42,12 +42,12 @@ def new_id(node: exp.Uuid, dialect: str) -> Made:
 
 
 def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
-    """Leave NULL out of the distinct values, as DuckDB does."""
+    """Write ARRAY_DISTINCT without NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
 def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
-    """Skip rows whose value is NULL, as DuckDB's arg_max does."""
+    """Write an arg_max that skips rows whose value is NULL, as DuckDB's does."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
     present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
@@ -61,7 +61,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 
 
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
-    """Keep NULL among the values, and return NULL for no rows, as DuckDB and PostgreSQL do.
+    """Write an ARRAY_AGG that keeps NULLs and is NULL for no rows, as in DuckDB and PostgreSQL.
 
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
@@ -116,7 +116,7 @@ def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
 
 
 def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
-    """Return the bytes of a hash; Spark's function returns hexadecimal digits."""
+    """Write a hash as bytes; Spark's function returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -124,7 +124,7 @@ def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
 
 
 def counted(node: exp.CountIf, dialect: str) -> Made:
-    """Return NULL where no condition has a value, as DuckDB's count_if does."""
+    """Make count_if NULL where no condition has a value, as in DuckDB."""
     if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
         return None
     return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
@@ -138,7 +138,7 @@ def logarithm(node: exp.Log, dialect: str) -> Made:
 
 
 def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Return false if a list with NULL does not contain a value, as DuckDB does."""
+    """Make ARRAY_CONTAINS false if a list with NULL lacks a value, as in DuckDB."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -150,7 +150,7 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
 
 
 def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
-    """Join NULL as an empty list, as DuckDB does."""
+    """Write ARRAY_CONCAT with NULL as an empty list, as in DuckDB."""
     given = [node.this, *node.expressions]
     lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
     if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
@@ -162,7 +162,7 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
-    """Count the elements of a list, if the query's words show that the value is a list."""
+    """Write LENGTH as a count of elements, if the query shows that the value is a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
