@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import MagicMock
 
 import pytest
+from pyspark.errors import AnalysisException
 
+from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.semantics.refresh.keys import KeySteps
 from vde_dagster.semantics.refresh.linear import RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.merged import GroupSteps, find_group_steps
 from vde_dagster.semantics.refresh.methods import find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
+from vde_dagster.spark.strategies.changed_rows import NotWrittenError, write_changes
 from vde_dagster_tests.by_changes.histories import History
 from vde_dagster_tests.by_changes.random_queries import SCHEMA
 from vde_dagster_tests.by_changes.searches import compare_rows, groups_history, rows_history
@@ -141,6 +145,7 @@ def _groups(query: str, *, only_added: bool) -> str:
         ("SELECT sum(n) + 1 AS s FROM o", *["an output is neither"] * 2),
         ("SELECT sum(n / 2) AS s, count(n / 2) AS m FROM o", *["sums of DOUBLE"] * 2),
         ("SELECT count(DISTINCT n) AS s FROM o", *["an aggregate compares values"] * 2),
+        ("SELECT count_if(DISTINCT n > 1) AS s FROM o", *["an aggregate compares values"] * 2),
         ("SELECT count(n, d) AS s FROM o", *["an aggregate compares values"] * 2),
         (
             "SELECT c, count(*) AS n FROM o GROUP BY c HAVING count(*) > 1",
@@ -189,3 +194,21 @@ def test_aggregates_are_not_merged_in_a_column_of_another_type() -> None:
     query = "SELECT c, count(*) AS n FROM o GROUP BY c"
     found = find_refresh(query, SCHEMA, ["o"], {"c": "INT", "n": "INT"})
     assert type(found) is KeySteps
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ChangedRows("SELECT", only_added=True, since=7),
+        ChangedRows("SELECT", only_added=False, since=7),
+        ChangedGroups((), (), "", "SELECT", since=7),
+    ],
+)
+def test_all_rows_are_computed_if_spark_refuses_the_query_of_the_changes(
+    changed: ChangedRows | ChangedGroups,
+) -> None:
+    write = MagicMock()
+    write.table.head.return_value = 7
+    write.session.sql.side_effect = AnalysisException("a column is ambiguous")
+    with pytest.raises(NotWrittenError, match="the changes cannot be computed: a column is amb"):
+        write_changes(write, changed)

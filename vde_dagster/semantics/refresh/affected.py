@@ -11,6 +11,8 @@ for the rows that may differ, reduced to the columns whose values are known for 
   subqueries in conditions affect the rows that meet changed rows, too.
 - Of both sides of a FULL JOIN, only `coalesce` of two columns that the join makes equal is known.
 - Each branch of a set operation has its own changes.
+- Values by which a query groups, partitions or compares rows are known only in exact types: a group
+  of floats has both 0.0 and -0.0, and a changed row may have another of these than its group.
 
 If readings change one after the other, the result changes by the sum of these steps, as deltas of
 products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD 1986).
@@ -25,6 +27,8 @@ from sqlglot import exp
 
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, reading_number
 from vde_dagster.semantics.refresh.refusals import (
+    CAST_INEXACT,
+    INEXACT,
     NO_COLUMN,
     NOT_SUPPORTED,
     ONE_SET,
@@ -148,13 +152,18 @@ class _Step:
                 "give each column of the branches its own name",
             )
         found = self.query(branch)
-        kept = []
+        kept, inexact = [], []
         for one in found.selects:
             place = places[one.alias_or_name.lower()]
             if all(len(known) == len(names) for known in types):
                 type_ = types[0][place]
-                if type_ != "UNKNOWN" and type_ == types[1][place]:
+                same = type_ != "UNKNOWN" and type_ == types[1][place]
+                if same and _is_distinct(query) and not has_exact_equality(type_):
+                    inexact.append(one)
+                elif same:
                     kept.append(exp.alias_(unalias(one), names[place], quoted=True))
+        if inexact and not kept:
+            raise NotRefreshableError(INEXACT, inexact[0], CAST_INEXACT)
         why = "the branches of a set operation have other types"
         hint = "cast the columns of both branches to the same types"
         return _only(found, kept, NotRefreshableError(why, output_list(branch), hint))
@@ -378,14 +387,46 @@ class _Step:
         clauses = [select.args.get(name) for name in ("where", "qualify")]
         conditions = [c for one in clauses if one is not None for c in conjuncts(one.this)]
         equal = self._equal(select, [*conditions, *join_conditions(select)])
+        compared = within
+        within = [self._exact(select, some) for some in compared]
         parts = [part for some in within for part in some if isinstance(part, exp.Column)]
+        types: Mapping[str, str] = {}
+        if _is_distinct(select):
+            types = {name.lower(): t for name, t in self._query.types(select).items()}
         found = []
         for one in select.selects:
+            if _is_distinct(select) and not has_exact_equality(
+                types.get(one.alias_or_name.lower(), "UNKNOWN")
+            ):
+                continue
             value = self._determined(unalias(one), equal, parts if within else None, sources)
             by_parts = all(is_determined_by(value, some) for some in within)
             named = bool(one.alias_or_name) and not isinstance(one, exp.Aliases)
             if named and by_parts and not self._holds(one) and self._is_known(value, sources):
                 found.append(exp.alias_(value.copy(), one.alias_or_name, quoted=True))
+        for values, exact in zip(compared, within, strict=True):
+            if values and not exact and not found:
+                raise NotRefreshableError(INEXACT, values[0], CAST_INEXACT)
+        return found
+
+    def _exact(self, select: exp.Select, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
+        """Return the parts whose equal values are the same.
+
+        Rows with 0.0 and -0.0 are in one group, which shows one of both.
+        """
+        rest = [part for part in parts if self._type(select, read_place(part)) is None]
+        found = [part for part in parts if part not in rest]
+        if rest:
+            typed = select.copy()
+            for clause in ("having", "qualify", "distinct", "order"):
+                typed.set(clause, None)
+            named = enumerate(rest)
+            listed = [exp.alias_(part.copy(), f"vde_part_{n}", quoted=True) for n, part in named]
+            typed.set("expressions", listed)
+            types = list(self._query.types(typed).values())
+            if len(types) == len(rest):
+                pairs = zip(rest, types, strict=True)
+                found += [part for part, type_ in pairs if has_exact_equality(type_)]
         return found
 
     def _determined(
@@ -500,6 +541,13 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
         )
     query.where(exp.EQ(this=column.copy(), expression=value.copy()), copy=False)
     return query
+
+
+def _is_distinct(query: exp.Query) -> bool:
+    """Return whether a query compares whole rows."""
+    if isinstance(query, exp.Union):
+        return bool(query.args.get("distinct"))
+    return isinstance(query, exp.SetOperation) or bool(query.args.get("distinct"))
 
 
 def _is_positive(node: exp.Expr, select: exp.Select) -> bool:

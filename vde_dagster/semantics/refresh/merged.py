@@ -220,6 +220,8 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     if isinstance(value, exp.Filter):
         condition, value = value.expression.this, value.this
     argument = value.this
+    if isinstance(argument, exp.Distinct):
+        raise NotRefreshableError("an aggregate compares values", value)
     if isinstance(value, exp.CountIf):
         value = exp.Count(this=exp.Star())
         condition = argument if condition is None else exp.and_(condition.copy(), argument.copy())
@@ -228,7 +230,7 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
         raise NotRefreshableError(
             "an output is neither grouped by nor count, sum, min or max", value
         )
-    if isinstance(argument, exp.Distinct) or value.expressions:
+    if value.expressions:
         raise NotRefreshableError("an aggregate compares values", value)
     if isinstance(argument, exp.Star | exp.Literal) and isinstance(value, exp.Count):
         argument = None

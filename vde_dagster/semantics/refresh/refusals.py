@@ -20,6 +20,8 @@ NO_COLUMN = "the rows that a change affects have no known column"
 NOT_SUPPORTED = "part of the query has a clause that is not supported"
 SEVERAL_SETS = "it groups by several sets of columns"
 ONE_SET = "write one GROUP BY for each set, joined by UNION ALL"
+INEXACT = "equal values of its type may be written differently"
+CAST_INEXACT = "compare a value of another type, such as a decimal"
 SELECT_ONE = "add a column to the SELECT that identifies the rows of the changed table"
 
 

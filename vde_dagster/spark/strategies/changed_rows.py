@@ -54,10 +54,25 @@ def _check_head(write: Write, since: int | None) -> None:
         raise NotWrittenError("another fill has written the table")
 
 
+def _read(write: Write, query: str) -> DataFrame:
+    """Return the rows of a derived query.
+
+    Raises:
+        NotWrittenError: Spark refuses the query.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return write.session.sql(query)
+    except PySparkException as error:
+        raise NotWrittenError(_cannot("the changes", error)) from error
+
+
 def _append(write: Write, changed: ChangedRows) -> None:
     from pyspark.errors import PySparkException
 
-    rows = as_table_rows(write.session.sql(changed.query), write.task, write.frame_types)
+    changes = _read(write, changed.query)
+    rows = as_table_rows(changes, write.task, write.frame_types)
     try:
         write.writer(rows, write.task.branch).append()
     except PySparkException as error:
@@ -73,7 +88,8 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
 
     names = list(write.types)
     went = ", ".join(f"went.{quote(name)}" for name in names)
-    rows = as_table_rows(write.session.sql(changed.query), write.task, write.types, [_SIGN])
+    changes = _read(write, changed.query)
+    rows = as_table_rows(changes, write.task, write.types, [_SIGN])
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
     with _computed(net, "the rows that came and went") as view:
@@ -117,7 +133,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
 
     outputs = [*changed.key, *(total.column for total in changed.totals)]
     at = {output: write.physical_name(output) for output in outputs}
-    changes = write.session.sql(changed.query)
+    changes = _read(write, changed.query)
     found = {field.name.lower(): spark_type(field.dataType) for field in changes.schema.fields}
     for output, physical in at.items():
         if found[output] != write.types[physical]:
