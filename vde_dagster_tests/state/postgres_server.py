@@ -127,8 +127,12 @@ class PostgresServer:
             install = max(Path(spec.origin).parent.glob("pginstall*"))
         if self._user is None or _readable_by_all(install):
             return install / "bin"
-        shutil.copytree(install, self._folder / "install")
-        return self._folder / "install" / "bin"
+        package, copied = install.parent, self._folder / "install"
+        libraries = package.with_name(f"{package.name}.libs")  # Programs find them next to it.
+        if libraries.is_dir():
+            shutil.copytree(libraries, copied / libraries.name)
+        shutil.copytree(install, copied / package.name / install.name)
+        return copied / package.name / install.name / "bin"
 
     def _give(self, path: Path) -> None:
         if self._user is not None:
