@@ -1,19 +1,15 @@
 """Extras in environments that have nothing but the wheel: the hint of a command that lacks one
 installs it, and then the command works.
 
-The packages are those of the locks. Environments lie in this one, on the file system of uv's cache
-in most cases, so that uv links the files of packages.
+The packages are those of the locks.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +19,7 @@ from typing import IO
 import psycopg
 import pytest
 
-from vde_dagster_tests.built_wheel import ROOT, build_wheel
+from vde_dagster_tests.built_wheel import ROOT, Installed, build_wheel, empty_environment
 from vde_dagster_tests.metrics.conftest import METRICS
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -31,11 +27,6 @@ from vde_dagster_tests.sync.world import Shop
 
 pytestmark = pytest.mark.proof
 
-UV = Path(sys.executable).with_name("uv")
-PIN = re.compile(r"^([\w-]+)(==\S+(?: ;.*)?) \\$", re.MULTILINE)
-LOCKS = ("requirements.lock", "requirements-dev.lock")
-NOT_OF_DBT = ("importlib-metadata", "pathspec", "protobuf")
-"""Packages whose versions in the locks dbt excludes, and which it installs itself."""
 READ_AIRLINES = """
 from models.raw.nycflights import read_file
 print(len(read_file("airlines.csv", {"carrier": "STRING", "name": "STRING"})))
@@ -48,64 +39,6 @@ INITIALIZE = json.dumps(
         "params": {"processId": None, "rootUri": None, "capabilities": {}},
     }
 )
-
-
-@dataclass
-class Installed:
-    """An environment of the wheel, and a project to run its commands in."""
-
-    home: Path
-    wheel: Path
-    constraints: Path
-    root: Path
-    variables: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables, without those that lead to the packages of this Python."""
-        path = f"{self.home / 'bin'}{os.pathsep}{os.environ['PATH']}{os.pathsep}{UV.parent}"
-        own = {"PATH": path, "UV_CONSTRAINT": str(self.constraints), **self.variables}
-        left_out = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
-        return {k: v for k, v in os.environ.items() if k not in left_out} | own
-
-    def run(self, command: str | list[str], folder: Path | None = None) -> tuple[int, str, str]:
-        """Run a program, or a shell's command; return the exit code and both outputs."""
-        done = subprocess.run(
-            command,
-            shell=isinstance(command, str),
-            cwd=folder or self.root,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    def vde(self, arguments: str) -> str:
-        """Run a command of `vde` that succeeds, and return what it prints."""
-        code, printed, errors = self.run(["vde", *arguments.split()])
-        assert code == 0, errors
-        return printed
-
-    def install(self, command: str) -> None:
-        """Run a command of uv, from uv's cache where that is possible."""
-        for offline in ("1", "0"):
-            self.variables["UV_OFFLINE"] = offline
-            code, _, errors = self.run(command)
-            if code == 0:
-                break
-        assert code == 0, errors
-
-    def start(self, arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command of `vde` that serves."""
-        return subprocess.Popen(
-            ["vde", *arguments.split()],
-            cwd=self.root,
-            env={**self.environment, "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
 
 
 def _message(stream: IO[bytes]) -> dict[str, object]:
@@ -312,18 +245,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def empty(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
     """An environment with the wheel and the packages that it requires."""
-    locked = "".join((ROOT / name).read_text() for name in LOCKS)
-    pins = [f"{name}{pin}\n" for name, pin in PIN.findall(locked) if name not in NOT_OF_DBT]
-    constraints = tmp_path / "constraints.txt"
-    constraints.write_text("".join(pins))
-    folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=sys.prefix))
-    installed = Installed(folder / "environment", wheel, constraints, tmp_path)
-    try:
-        installed.install(f"uv venv --quiet --python {sys.executable} {installed.home}")
+    with empty_environment(wheel, tmp_path) as installed:
         installed.install(f"uv pip install --quiet --python {installed.home} {wheel}")
         yield installed
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
