@@ -58,8 +58,11 @@ class Installed:
         path = f"{self.home / 'bin'}{os.pathsep}{os.environ['PATH']}{os.pathsep}{UV.parent}"
         versions, settings = str(self.constraints), self.constraints.with_name("uv.toml")
         own = {
-            **{"PATH": path, "PIP_CONSTRAINT": versions, "UV_CONSTRAINT": versions},
-            **{"UV_CONFIG_FILE": str(settings), **self.variables},
+            "PATH": path,
+            "PIP_CONSTRAINT": versions,
+            "UV_CONSTRAINT": versions,
+            "UV_CONFIG_FILE": str(settings),
+            **self.variables,
         }
         left_out = {"PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME"}
         return {k: v for k, v in os.environ.items() if k not in left_out} | own

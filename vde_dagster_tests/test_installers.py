@@ -1,4 +1,4 @@
-"""The wheel as a user installs it: by pip, uv and pipx, into environments that have nothing else."""
+"""The wheel as users install it: by pip, uv and pipx, each into an empty environment."""
 
 from __future__ import annotations
 
@@ -35,10 +35,13 @@ def empty(wheel: Path, tmp_path: Path) -> Iterator[Installed]:
         folder = installed.home.parent
         installed.root = folder
         installed.variables |= {
-            **{"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")},
-            **{"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")},
+            "UV_TOOL_DIR": str(folder / "tools"),
+            "UV_TOOL_BIN_DIR": str(folder / "bin"),
+            "PIPX_HOME": str(folder / "pipx"),
+            "PIPX_BIN_DIR": str(folder / "bin"),
             "UV_PYTHON": sys.executable,
-            **{"PIPX_DEFAULT_PYTHON": sys.executable, "PIP_NO_COMPILE": "1"},
+            "PIPX_DEFAULT_PYTHON": sys.executable,
+            "PIP_NO_COMPILE": "1",
             "PIP_CONFIG_SETTINGS": "--build-option=--compression=stored",
         }
         yield installed

@@ -54,6 +54,8 @@ def run_main_job(
     try:
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
+            if not workspace.has_state:  # Every model will be computed.
+                workspace.engine().start_in_background()
             plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
