@@ -36,7 +36,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries used in this process, if any is new; with `keep` also all others."""
+        """Write the entries used in this process, if any is new; `keep` retains unused entries."""
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:
@@ -45,7 +45,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cache of snapshots, their hashes for children (`as_seen`), and problems; parsed on access."""
+    """Cache of each model's snapshot, `as_seen` hashes and problems; parsed on access."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")

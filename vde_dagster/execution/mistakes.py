@@ -36,7 +36,7 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
 
 
 def understood(project: Project) -> dict[ModelName, Model]:
-    """Return a project's models without models that a file with an error may define or affect."""
+    """Return the models of a project that no file with an error can define or affect."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     unknown = {name for problem in project.problems for name in problem.models}

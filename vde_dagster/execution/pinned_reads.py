@@ -114,10 +114,11 @@ def not_pinned(name: ModelName, version: Environment) -> UsageError:
 def with_pinned_tables(
     handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Add the pinned states of a resolver's entries to it.
+    """Return a resolver that reads each pinned entry at its pinned state.
 
     Args:
-        only: Models to resolve, or None for all; queries may read other models.
+        only: Models to resolve, or None for all. A model without a table includes all models,
+            because its query may read any of them.
     """
     entries = list(resolver.entries.values())
     if only is not None and all(resolver.entries[one].table_id for one in only):

@@ -58,7 +58,7 @@ class PlanTasks:
         written: Branches that the plan's own models read instead of `main`.
         digest_sets: Column sets whose digests fills compute, by table id.
         lacks: Missing parent intervals of tables that are replaced as a whole, by table id.
-        costs: Costs of refreshing, by the project's fills.
+        costs: Costs of refreshing, fitted to the project's fills.
     """
 
     plan: Plan
@@ -90,7 +90,7 @@ class PlanTasks:
 
         Args:
             anew: Whether all rows of the table are replaced.
-            commits: Commits to read of parents that are not read completely.
+            commits: Commits to read, by parent, for parents whose new commits suffice.
             pinned: Snapshots to read, by table id.
             changed: See `FillTask.changed`.
         """
@@ -162,7 +162,7 @@ class PlanTasks:
         return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
 
     def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
-        """Check whether a range is a table's last range to fill: ranges are filled in order."""
+        """Check whether a range ends where the last planned range of its table ends."""
         return all(
             model.intervals.ranges[-1].end <= interval.end
             for model in self.plan.models
@@ -193,7 +193,7 @@ class AuditTasks:
 
     Args:
         run_id: The plan's id, or the id of a run of audits.
-        now: The time of the run for queries (UTC).
+        now: The current time in the audits' queries (UTC).
     """
 
     run_id: str
@@ -271,7 +271,7 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return the column sets that models of a plan read of its tables, by table id.
+    """Return, by table id, the sets of columns that models of a plan read from the table.
 
     The set of all columns is always included, for future readers. Tables without a skippable reader
     have no sets.

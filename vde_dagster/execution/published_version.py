@@ -34,7 +34,7 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 def likely_meant(store: StateStore, environment: str) -> str | None:
     """Return an environment whose name differs by one letter from a new name, or None.
 
-    People do not type names of branches; these are compared only with production's name.
+    The name of a Git branch is rarely a typing error, so it is compared only with production's.
     """
     is_branch, names = bool(branch_name(environment)), store.environments.names()
     environment = environment_name(environment)

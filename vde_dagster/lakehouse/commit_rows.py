@@ -1,7 +1,8 @@
 """Rows of one commit: counts by interval, and a few rows, read without an engine.
 
-Iceberg stores the least and the greatest value of every column in a file. If a file's time column
-stays within one range, the manifest is enough to count it; otherwise that one column is read.
+Iceberg stores the least and the greatest value of every column in a file. If all
+time values of a file lie in one range, its rows are counted from the manifest alone; otherwise the
+time column is read.
 """
 
 from __future__ import annotations

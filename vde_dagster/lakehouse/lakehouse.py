@@ -24,7 +24,7 @@ class Lakehouse(LakeHandles):
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """Replace an error of the block by the error of the damaged file that caused it, if any.
+        """If the block fails because of a damaged file, raise an error that names this file.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.

@@ -35,10 +35,10 @@ def production_shows(subject: str, environment: str) -> ConflictError:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """Purpose of a table's next metadata file.
+    """State changes to write in the transaction of a table's commit, and their conditions.
 
     Args:
-        filled: The range that this commit adds to `main`; no environment may show the table.
+        filled: The range that the commit adds to `main`; then no environment may show the table.
     """
 
     lease: Lease | None = None

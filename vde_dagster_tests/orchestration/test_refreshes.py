@@ -41,7 +41,7 @@ FILES = {
 }
 BEGIN = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
 BY_CHANGES = "refreshed from changes of m.base by id"
-FIRST_FILL = "computed all rows: the inputs of its last fill are unknown"
+FIRST_FILL = "computed all rows: the inputs of the model's last fill are unknown"
 
 
 @pytest.fixture

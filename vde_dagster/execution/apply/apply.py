@@ -199,7 +199,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version; since the planning, only runs may have changed it."""
+        """Return the environment's version; raise if more than runs changed it since planning."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
@@ -326,7 +326,8 @@ class _Run:
             raise plan_failure(self._plan, result.failed, result.skipped, folder)
         if self._stop.is_set():
             raise ExecutionError(
-                f"plan {self._plan.id} was canceled", hint="apply it again to continue from here"
+                f"plan {self._plan.id} was canceled",
+                hint="apply the plan again to continue from here",
             )
 
     def _publish(self) -> Environment:

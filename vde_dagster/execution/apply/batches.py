@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 class BatchRun:
     """Batches that are independent of each other.
 
-    The calling thread also works, in its own slot; helpers work while the apply has a spare slot,
-    which they return after each batch. After a failure no batch is started, and running batches
-    finish.
+    The calling thread runs batches in its own slot. Helper threads take a spare slot of the apply
+    for each batch. After a failure no batch is started, and running batches finish.
     """
 
     batches: Sequence[Interval]
@@ -149,7 +148,7 @@ def cut_by_bytes(
 def with_batches(handles: Handles, plan: Plan) -> Plan:
     """Add the number of batches to each backfill of a plan.
 
-    It is based on the current content of the parents, without rows that the plan itself adds.
+    The number follows from the current size of the parents, without rows that the plan adds.
     """
     tables = plan.tables
     resolver = plan.resolver(tables)

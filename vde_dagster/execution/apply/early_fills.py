@@ -59,7 +59,7 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     """Check whether a table can be refilled from an instant on without losing data.
 
     A history (SCD) captures only its source's current rows, so its past cannot be filled again. A
-    table with restatement disabled would start over if no earlier fill remained.
+    table with restatement disabled must keep at least one fill, or it would start over.
 
     Args:
         since: Time (UTC) of the last fill by a correct clock; the minimum time if there was none.

@@ -41,7 +41,7 @@ def plan_failure(
     """Return the error for a plan with failed models, listed by model.
 
     Args:
-        failed: Exception of each failed model; if Spark is unavailable, only that error.
+        failed: Exception of each failed model; a `StoreError` among them is returned unchanged.
         skipped: Models that were not started, each with the failed model that it depends on.
     """
     for error in failed.values():
@@ -109,7 +109,7 @@ def failure_location(
 
 @contextmanager
 def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
-    """Add the model and the place of the error to errors of its query in the block."""
+    """Add the model's name and a place in its file to query errors that the block raises."""
     try:
         yield
     except ExecutionError as error:

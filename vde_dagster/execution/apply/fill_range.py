@@ -111,7 +111,7 @@ class RangeFiller:
     _unsure: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Record slots as filled if the model has no new input; return whether it did."""
+        """Record the slots as filled if the model has no new input; return true if they were."""
         found = self._skipping.nothing_new(self.filler, self.table)
         if found is None:
             return False

@@ -35,10 +35,10 @@ from vde_dagster.state.db.leases import Lease
 
 @dataclass(slots=True)
 class _Batches:
-    """Batches of a model, halved after a lack of memory.
+    """Size of a model's batches, halved after a lack of memory.
 
     Args:
-        most: Units per batch, or None if nothing failed.
+        most: Maximum units per batch; None until memory was lacking.
         current: Batch being filled, or the batch that failed.
     """
 
@@ -52,7 +52,7 @@ class TableFiller(Auditor):
 
     Args:
         leases: Leases of published tables; new rows of these tables wait for the publication.
-        attempt: Names the branches of this attempt; see `BranchName`.
+        attempt: Number of this attempt, in its branches' names; see `BranchName`.
     """
 
     leases: TableLeases
@@ -70,8 +70,8 @@ class TableFiller(Auditor):
         """Process a model; after a lack of memory retry it alone, with half the units per batch.
 
         Each retry continues from the recorded ranges, as another apply would. If the JVM crashed,
-        the cause among concurrent tasks is unknown, so only a task that ran alone is blamed, and on
-        a shared engine only after it ran alone twice.
+        any concurrent task may be the cause. So a model fails only if it ran alone in this apply,
+        and on an engine that other applies share only if it ran alone twice.
         """
         batches, alone, others = _Batches(), False, True
         while True:

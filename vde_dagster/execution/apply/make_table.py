@@ -139,9 +139,9 @@ def _change(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
-    """Check that no environment reads, as a whole, a column that gets fields.
+    """Check that no environment's view reads the whole of a nested column that gets new fields.
 
-    A published view of such a column would fail, because its type would differ.
+    Such a view would fail, because the column's type would differ from the view's.
     """
     grown = extended(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
@@ -164,7 +164,7 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
 def _types_by_version(
     planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the analyzed types of a definition's columns, by the columns' versions."""
+    """Return the analyzed types of a definition's columns, by `PhysicalColumn.version`."""
     physical = dict(column_map(snapshot, planned))
     return {
         column.version: types[physical[column.name]]
@@ -196,7 +196,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Check that a column's new type fits the existing column, if planning did not determine it."""
+    """Check that types which only Spark could determine fit the table's existing columns."""
     from vde_dagster.sql.casts import without_order
 
     physical = table.column_named_by_version()

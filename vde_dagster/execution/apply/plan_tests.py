@@ -99,7 +99,8 @@ class PlanTests:
         for test in self.select(plan):
             if stop.is_set():
                 raise ExecutionError(
-                    f"plan {plan.id} was canceled", hint="apply it again to continue from here"
+                    f"plan {plan.id} was canceled",
+                    hint="apply the plan again to continue from here",
                 )
             try:
                 test = with_variables(test, self.root, self.models)
@@ -144,7 +145,7 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):
-    """Memory of the tests that passed last, with hashes of their inputs."""
+    """Stored hash of model and inputs for each unit test that passed."""
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:

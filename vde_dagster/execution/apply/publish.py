@@ -119,7 +119,7 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
 
 
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
-    """Return the views of an environment's current version that a new set does not contain.
+    """Return the views of an environment's current version, except the views to keep.
 
     The result includes external and embedded models; the publication drops only views that exist.
     """
@@ -142,7 +142,7 @@ def define_views(
     Args:
         resolver: Resolver of the environment's names, with tables read on `main`.
         only: Models whose views to define, or None for all.
-        present: The environment before the publication widens tables; None if it widens none.
+        present: Resolver before the publication widens columns; None if it widens none.
     """
     settings, store = handles.settings, handles.store
     wanted = [name for name in resolver.entries if only is None or name in only]

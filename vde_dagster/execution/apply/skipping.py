@@ -63,8 +63,8 @@ class Looked:
     """Contents of a fill's input tables before the fill began.
 
     Args:
-        commits: Commits to read, for parents that are not read completely.
-        anew: Whether these commits replace all rows read before.
+        commits: Commits to read, by parent, for parents whose new commits suffice.
+        anew: Whether the rows of these commits replace all rows of the table.
         pinned: Snapshots to read, for tables that must be read at a fixed state.
         changed: The changes of the table's rows, if only these are filled.
         refresh: The way to compute rows, for a model that may refresh from changes.
@@ -183,10 +183,10 @@ class Skipping:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return the inputs of a table's last fill like `last_inputs`, for a fill by changes.
+        """Return `last_inputs` for a fill by changes, which needs rows of the same definition.
 
         Raises:
-            ComputesAllError: Another definition filled the table, which changes in place.
+            ComputesAllError: The table changes in place, and another definition filled it last.
         """
         found = self.last_inputs(table)
         if found and filler.model.kind.changes_in_place:
@@ -233,7 +233,7 @@ def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) 
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add models that share the table of a skipped model, without further savings."""
+    """Add models that share the table of a skipped model, each with savings of zero."""
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -278,7 +278,7 @@ def moved(
 
 
 def _file(read: TableRead, location: str) -> str:
-    """Return the metadata file if it alone determines the content of `main`."""
+    """Return the metadata file's name; empty for a read of another branch than `main`."""
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 

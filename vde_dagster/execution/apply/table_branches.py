@@ -78,7 +78,7 @@ class Target:
         return str(self.own)
 
     def take_over(self, unit: IntervalUnit, *, restate: bool, outdated: bool) -> LeftOver:
-        """Continue the work of earlier attempts, as far as it is known to be complete.
+        """Continue from the work of earlier attempts that is complete and still valid.
 
         Args:
             unit: Interval unit of the model.

@@ -47,7 +47,7 @@ class ComputesAllError(Exception):
     """Any row may have changed since the table was filled; the message has the reason.
 
     Args:
-        lost: Whether keys would suffice if the state that was read had been kept.
+        lost: Whether the only reason is that the state read by the last fill was deleted.
     """
 
     def __init__(self, why: str, *, lost: bool = False) -> None:
@@ -82,11 +82,12 @@ def keys_changed(
         now: Current inputs.
 
     Raises:
-        ComputesAllError: Any row may have changed: a table is read for the first time, has lost the
-            snapshot that was read, or its changes cannot be followed to the rows that they affect.
+        ComputesAllError: Any row may have changed. Either the definition reads a table for the
+            first time, or the snapshot that the last fill read no longer exists, or the rows that
+            a change affects cannot be determined.
     """
     if not seen:
-        raise ComputesAllError("the inputs of its last fill are unknown")
+        raise ComputesAllError("the inputs of the model's last fill are unknown")
     from vde_dagster.semantics.refresh.linear import RowSteps
     from vde_dagster.semantics.refresh.merged import GroupSteps
 
@@ -100,7 +101,7 @@ def keys_changed(
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
     moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
     if not moved:
-        raise ComputesAllError("none of its inputs has changed")
+        raise ComputesAllError("no input of the model has changed")
     inputs = {
         spell_table(tasks.catalog, read): _Input(tasks, read, earlier[read.key], now[read.key])
         for read in reads
@@ -149,7 +150,7 @@ def _find_refresh(
 
 
 def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
-    """Find the state of each table that a fill read; for a replaced table, the earlier table.
+    """Return the state that the last fill read of each table, or of the table's predecessor.
 
     Raises:
         ComputesAllError: A table was not read before, or its predecessor is unknown.
@@ -188,12 +189,12 @@ def _moved(was: Earlier, now: InputState) -> bool:
 
 
 def spell_table(catalog: str, read: TableRead) -> str:
-    """Return the name of a table in a schema for analysis, in lower case."""
+    """Return a table's key in a schema for analysis: its name with catalog, in lower case."""
     return f"{catalog}.{read.ref}".lower()
 
 
 class _Input:
-    """A table at the state that the last fill read, and now."""
+    """A table in two states: the state that the last fill read, and the current state."""
 
     def __init__(self, tasks: PlanTasks, read: TableRead, was: Earlier, now: InputState) -> None:
         self.tasks, self.read = tasks, read
@@ -213,7 +214,7 @@ class _Input:
         return [ViewColumn(name, self.types[name], "", name) for name in self._read]
 
     def rows(self, state: State) -> str:
-        """Write the table's rows, or its changed rows, as a query.
+        """Return a query for the table's rows in a state, or for its changed rows.
 
         Columns that the query does not read are NULL.
 
@@ -244,7 +245,7 @@ class _Input:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether it can be known how often each row came or went."""
+        """Whether the number of added or removed copies of each row can be determined."""
         from vde_dagster.semantics.refresh.trees import has_exact_equality
 
         types = [self.types.get(name, "") for name in self._read]
@@ -253,11 +254,11 @@ class _Input:
 
     @property
     def _has_plain_commits(self) -> bool:
-        """Whether commits list exactly the rows that came."""
+        """Whether the files that the commits added have exactly the added rows."""
         return self.only_added and isinstance(self._way(), tuple)
 
     def _changed(self, *, signed: bool) -> str:
-        """Write the changed rows; if signed, each as often as it came or went."""
+        """Return a query for changed rows; if `signed`, with each added or removed copy."""
         weighed = self._weigh_replacement() if self._was.other else self._weigh()
         pairs = enumerate(self._read)
         listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
@@ -315,7 +316,7 @@ class _Input:
         return weigh_versions(self._replaced(), self._pinned(self._now.read_id), pairs)
 
     def _replaced(self) -> str:
-        """Write the rows, at the last fill, of the table that this table replaces."""
+        """Return a query for the predecessor table's rows, as the last fill read them."""
         tasks, old = self.tasks, self._was.other
         assert old is not None
         new = {**tasks.target.tables, **tasks.written.tables}[self.read.key]

@@ -54,9 +54,9 @@ Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 class ModelChanges:
     """Changes of a model from one version of an environment to another.
 
-    Applying `events` to the columns of the earlier version, removing the rows that are `delete` or
-    `update_before` and adding the rows that are `insert` or `update_after`, gives the later
-    version.
+    A copy of the earlier version becomes the later version in three steps: apply `events` to its
+    columns, remove the rows marked `delete` or `update_before`, and add the rows marked `insert` or
+    `update_after`.
 
     Args:
         since: Number of the earlier version; 0 for none.
@@ -114,10 +114,10 @@ class ModelChanges:
 def unchanged(
     later: Environment, model: ModelName, since: int, columns: Sequence[ViewColumn]
 ) -> ModelChanges:
-    """Return empty changes of a model, to be completed.
+    """Return a `ModelChanges` without changes; callers replace its fields.
 
     Raises:
-        UsageError: A column has the name of a column that changes add.
+        UsageError: A column of the model has a name that `MARKS` reserves.
     """
     own = tuple((column.name, column.type) for column in columns)
     taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
@@ -257,8 +257,9 @@ def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
 def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
     """Check whether rows that no commit touched are unchanged in the view.
 
-    This holds if each column is read from the same physical column, or is new, and its physical
-    column was created after the earlier snapshot: the new column is NULL in all of these rows.
+    They are if every column is unchanged or new. An unchanged column reads the same physical column
+    as before. A new column reads a physical column that was created after the earlier snapshot, so
+    it is NULL in all of these rows.
     """
     metadata = two.metadata
     now = field_ids(metadata, None)

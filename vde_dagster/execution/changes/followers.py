@@ -1,6 +1,6 @@
 """Updates of production's views of changes after its publications.
 
-A separate module, so that projects without such views read nothing and parse no SQL for them.
+It imports the module `views`, which parses SQL, only for projects that have or want such views.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def follow(handles: Handles, environment: str, who: str, *, first: bool = False)
     """Update the views of changes after a publication; failures are logged and retried later.
 
     Args:
-        first: Whether the caller requires the update before it continues.
+        first: Whether a failed update raises instead of being logged.
 
     Raises:
-        StoreError: Only if the update is required.
+        VdeError: The update failed, and `first` is set.
     """
     if environment != PRODUCTION:
         return

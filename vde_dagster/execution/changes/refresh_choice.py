@@ -1,4 +1,4 @@
-"""Method of computing a fill's rows, by the metadata of its tables and by earlier fills."""
+"""Choice of a fill's method: compute all rows, or only the rows that changes affect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
-    """Fit the rule of thumb to the fills of a plan's tables, if a fill of it may choose."""
+    """Return costs fitted to the plan's tables; the rule of thumb if no model may choose."""
     kinds = (one.model for one in plan.snapshots.values())
     if not any(meaning_of(model.kind).chooses(model) for model in kinds):
         return RULE_OF_THUMB
@@ -62,7 +62,7 @@ class RefreshChoice:
     now: Mapping[str, InputState]
 
     def from_changes(self, changed: Changes, earlier: Mapping[str, Earlier]) -> Refresh:
-        """Return the method if the rows that changes affect are known.
+        """Choose the method for a fill whose affected rows are known.
 
         Args:
             changed: The changes to compute, as in `FillTask.changed`.
@@ -81,11 +81,11 @@ class RefreshChoice:
         return Refresh(code, tables=names, key=key, sizes=sizes, changes=part)
 
     def whole(self, why: str) -> Refresh:
-        """Return the method if all rows must be computed, with the reason."""
+        """Return the method for a fill that must compute all rows, with the reason."""
         return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}))
 
     def _costs(self) -> RefreshCosts:
-        """Fit the project's costs to the table's fills."""
+        """Return the costs of the project, fitted to earlier fills of this table."""
         return self.tasks.costs.fit(self.tasks.handles.store.fills.measured([self.table.id]))
 
     def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
@@ -95,7 +95,7 @@ class RefreshChoice:
     def _sizes(
         self, earlier: Mapping[str, Earlier], how: Changes | None = None
     ) -> RefreshSizes | None:
-        """Return the sizes of a method; None if a table's metadata do not have them."""
+        """Return the bytes that a fill would read; None if a table's metadata lacks sizes."""
         lakehouse = self.tasks.handles.lakehouse
         sizes, changed = dict[str, int](), dict[str, int]()
         for read in self.reads:

@@ -33,7 +33,7 @@ class TableRefresh:
         key: Output columns of the keys or groups.
         sql: Spark SQL of the keys, rows or contributions; the table's changed rows are marked by a
             comment.
-        only_added: Whether this is the method after the table only gained rows.
+        only_added: Whether the method works only if the table gained rows and lost none.
         why_all: Why all rows are computed; empty if they are not.
     """
 

@@ -103,7 +103,7 @@ def compare_data(
     """Compare the pins of two versions by Iceberg's metadata; no rows are read.
 
     Returns:
-        Models with pins in both versions whose table is at another snapshot, or another table.
+        Models that are pinned in both versions, but to different tables or Iceberg snapshots.
     """
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
@@ -196,7 +196,7 @@ def changes_until(
     """Return versions of an environment up to a version, with their changes, newest first.
 
     Args:
-        lakehouse: Source of changes by other writers; without it, these are unknown.
+        lakehouse: Source of changes by other writers; None leaves these changes unknown.
         until: The last version; None for the newest.
     """
     versions = store.versions.history(name, limit, until)

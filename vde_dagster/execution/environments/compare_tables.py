@@ -86,8 +86,8 @@ def compare_model(
 ) -> Comparison | None:
     """Compare the rows of a model in two environments; None if it has no key.
 
-    The key is the model's grain in the first environment, or the key that merges its rows; a key
-    shared by versions of a row does not count.
+    The key is the model's grain in the first environment. Without a grain, it is the unique key of
+    kind INCREMENTAL_BY_UNIQUE_KEY, unless that has expressions as key or a `strategy`.
 
     Args:
         environments: Both names, as `dev:prod`.

@@ -77,7 +77,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the changed ranges, which outdate rows computed from them; None without any."""
+        """Return the changed ranges, whose readers become outdated; None if no table moves."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -272,7 +272,7 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
-    """Return the ranges of a table to recompute if parts of it are invalid."""
+    """Return the ranges of a table to recompute because the rows of `lost` are invalid."""
     kind = snapshot.model.kind
     if kind.disable_restatement or meaning_of(kind).filled_once:
         return IntervalSet()
@@ -288,7 +288,7 @@ class Reverted:
     Args:
         again: Columns that are visible again; NULL in the rows filled since.
         gone: Columns that become invisible; the table keeps them.
-        filled: Ranges filled since, which stay (UTC).
+        filled: Ranges that other definitions filled since (UTC); their rows stay.
     """
 
     name: ModelName

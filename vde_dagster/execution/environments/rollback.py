@@ -253,9 +253,9 @@ def _part(
 ) -> Environment:
     """Return an old version without models that are unchanged and not needed for the rollback.
 
-    The rollback needs models that differ; models without a table, which may read them; models whose
-    views other programs changed or whose tables move back; and the parents whose query or start
-    these models use.
+    The rollback needs models whose entry differs, models without a table, models whose view another
+    program changed, and models whose table moves back. It also needs the parents of a needed model
+    that has no table (for their queries) or no start (for their starts).
     """
     waiting = {
         name

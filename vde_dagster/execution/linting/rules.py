@@ -200,7 +200,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; it counts uses: results of such rules are not cached."""
+    """View of the project for rules; the result of a rule that accesses it is not cached."""
 
     def __init__(
         self,
@@ -303,7 +303,7 @@ def ambiguousorinvalidcolumn(linted: ModelView) -> Iterator[Violation]:
 
 
 def cronintervalalignment(linted: ModelView) -> Iterator[Violation]:
-    """Find parents with longer intervals than their reader's."""
+    """Find parents whose interval unit is longer than the model's own unit."""
     own = linted.snapshot.cadence.unit
     for name, parent in linted.parents.items():
         timed = parent.model.kind.by_intervals

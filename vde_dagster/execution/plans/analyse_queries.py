@@ -66,7 +66,7 @@ class Analysis:
 
 
 def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
-    """Let the engine analyze every query that a plan changes, and the audits of these models.
+    """Let the engine analyze the queries and audits of the models that a plan changes.
 
     The engine starts only if there is something to analyze; the plan need not be stored.
 
@@ -157,7 +157,7 @@ class _Analyser:
             self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
 
     def _unknown(self, names: Iterable[ModelName]) -> str | None:
-        """Return the reason why readers cannot be analyzed, if one of their parents was not."""
+        """Return the reason why a model with these parents cannot be analyzed, or None."""
         for parent in names:
             if self.mistakes.get(parent):
                 return f"it reads {parent}, which has an error"
@@ -247,7 +247,7 @@ class _Analyser:
                 self._add(snapshot, error, audit)
 
     def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Replace a table by a query without rows; several models may add columns to the query."""
+        """Replace a table by a query without rows; models that share the table add columns."""
         known = self._types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
         made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())

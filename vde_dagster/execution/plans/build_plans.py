@@ -86,7 +86,7 @@ class PlanBuilder:
         save: bool,
         part: bool = False,
     ) -> Plan:
-        """Plan models of the files."""
+        """Plan some or all models of the project's files."""
         handles, store = self.handles, self.handles.store
         if not part:
             store.project.require_own()
@@ -175,7 +175,8 @@ class PlanBuilder:
 
         Args:
             ticks: Whether it is a scheduled run, which includes automatic restatements.
-            of: Patterns of models; if names suffice, only these and their ancestors are read.
+            of: Patterns of models; if all patterns are names, only the named models and their
+                ancestors are read.
         """
         handles, store = self.handles, self.handles.store
         current = named_environment(handles, environment)
@@ -285,8 +286,9 @@ def select_models(
 ) -> dict[ModelName, Model]:
     """Return the project with only the selected models changed.
 
-    A model that is not selected keeps the environment's definition (or, for a new environment,
-    production's); a model that neither of them has is left out unless a selected model reads it.
+    A model that is not selected keeps its published definition in the environment; for a new
+    environment, its definition in production. A model that is not published there is left out,
+    unless a selected model reads it.
 
     Raises:
         UsageError: A pattern selects nothing.

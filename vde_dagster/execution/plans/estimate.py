@@ -190,9 +190,9 @@ def _size(value: float) -> str:
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
     """Estimate the work of a plan.
 
-    It is based on the fills of each table; for a new table, on the fills of the environment's, or
-    production's, earlier table of the model. Fills of the plan itself do not count, because its
-    page may be written after the apply. A plan is estimated once and cached for all callers.
+    The estimate is based on the fills of each table; for a new table, on the fills of the model's
+    earlier table in the environment or in production. Fills of the plan itself do not count, so
+    that the estimate is the same after the apply. It is cached for the next caller.
     """
     last, key = _LAST.get(handles), (plan.id, plan.base_version, handles.settings.cost)
     if last is None or last[:2] != (key, plan.models):

@@ -78,9 +78,9 @@ def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) ->
 
 
 def require_pointers(handles: Handles, plan: Plan) -> None:
-    """Check the right to move pointers of production's tables, if the plan moves any.
+    """Check that the login may publish if a plan writes a preview of a table of production.
 
-    A preview of a change in place is a branch of that table: each write to it moves the pointer.
+    A preview is a branch of the table, so each write to the branch moves the table's pointer.
 
     Raises:
         NotAllowedError: The login lacks the right to publish; nothing was changed.

@@ -81,9 +81,9 @@ def _part(
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
-    """Read the state of some models; None if that requires all of them.
+    """Read the state of some models; None if hashes of an earlier canonicalizer are found.
 
-    Production's other tables are included, because one of them may serve one of these models.
+    All tables of production stay guarded, because any of them may serve one of these models.
     """
 
     def part(environment: Environment | None) -> Environment | None:

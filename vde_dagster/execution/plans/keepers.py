@@ -23,7 +23,7 @@ class Keeper:
         text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
             files give equal texts.
         readers: Returns the readers of models in the stored text; None without a text.
-        what: Kind of the readers, which replace readers of this kind from the files.
+        what: Kind of the readers; readers of this kind from the project's files are replaced.
     """
 
     text: Callable[[Handles], str | None]

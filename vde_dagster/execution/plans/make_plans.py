@@ -108,7 +108,7 @@ class Plans:
         return replace(plan, proposal=proposal)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return an environment's branch; UsageError if it belongs to another branch."""
+        """Return the Git branch in a name; UsageError if the environment has another branch."""
         branch = branch_name(named)
         known = (
             None if environment == PRODUCTION else self.handles.store.plans.git_branch(environment)
@@ -153,10 +153,9 @@ class Plans:
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of the table of a stored snapshot, and store the plan.
 
-        The plan is for the environment that contains the snapshot, production first. Restating a
-        range restates it in every descendant, except in production's tables when another
-        environment is restated. A model with restatement disabled is filled only where ranges are
-        missing.
+        The plan is for the environment that contains the snapshot, production first. A restatement
+        includes every descendant. In an environment other than production, it leaves out
+        production's tables. A model with restatement disabled gets only its missing ranges.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.

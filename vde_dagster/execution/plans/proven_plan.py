@@ -207,7 +207,7 @@ def _refills(handles: Handles, plan: Plan) -> bool:
 def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
     """Return the ranges, by model, that a plan refills although they are filled.
 
-    A table that is replaced as a whole has one range, as old as its latest fill.
+    Tables that are replaced as a whole are left out.
     """
     store = handles.store
     works = {

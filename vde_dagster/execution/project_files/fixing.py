@@ -51,7 +51,7 @@ _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
 
 
 def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find the text to replace at its place; if only the line is known, its only occurrence."""
+    """Find the text to replace; without a column, the text must occur once in its line."""
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
         return start, start
@@ -113,7 +113,7 @@ def mend(
 def _read(
     handles: Handles, texts: Mapping[str, str]
 ) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
-    """Return the project with other texts, and its snapshots, or else its errors."""
+    """Load the project with changed texts; return it with its snapshots, or with its errors."""
     parsed = ParsedQueries()
     instead = {path: text.encode() for path, text in texts.items()}
     project = load_project(handles.root, strict=False, parsed=parsed, instead=instead)
@@ -168,7 +168,7 @@ def _identity(mistake: ProjectError) -> tuple[str, str]:
 def _edited(
     handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
-    """Return texts with the edits of fixes, and the fixes; of overlapping fixes, the first."""
+    """Apply fixes to texts, except a fix that overlaps an earlier one; return both."""
 
     def text(path: str) -> str:
         if path in texts:

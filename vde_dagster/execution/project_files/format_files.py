@@ -110,7 +110,7 @@ def _relative(path: str, root: Path) -> str:
 
 
 def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Format one file; `spare` lists keywords whose case must stay, as part of a version."""
+    """Format one file; store in `spare` a form that keeps the case of keywords and functions."""
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:
@@ -126,7 +126,7 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
 
 
 def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Skip files that would define another model after formatting; each file has two attempts."""
+    """Use the form in `spare` for a file whose model would change; skip it if that fails, too."""
     before = handles.snapshots()
     while done.texts:
         wrong = _changed_files(handles, before, done.texts)
@@ -178,7 +178,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that define only audits; without any, all files, as the cause is unknown."""
+    """Return the files without models, which have only audits; if there are none, all files."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

@@ -225,7 +225,7 @@ def _check(
 ) -> None:
     """Check that a new text has the old content and the new entries.
 
-    A mapping in braces (`{a: x}`) has no place for new lines.
+    The check fails for a mapping in braces (`{a: x}`), because no line can be added to it.
     """
     was = {one.model: one for one in read_descriptions(before, names)}
     try:

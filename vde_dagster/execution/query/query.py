@@ -1,7 +1,7 @@
 """Queries of an environment or a version of it, and reads of a model without an engine.
 
-Queries of versions do not use views, which belong to the current version. Model names refer to
-tables at their pins or, for models without a table, to their queries over such tables. External
+Queries of versions do not use views, which belong to the current version. A model's name
+refers to its table at its pin or, without a table, to its query over pinned tables. External
 tables are not pinned; the result lists those that were read in their current state.
 """
 

@@ -142,7 +142,7 @@ def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]
 
 
 def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
-    """Read a test as if from its file, with the model that the test's variables define."""
+    """Parse a test before its file exists; if its variables change the model, read that again."""
 
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)

@@ -282,8 +282,8 @@ class MetadataFiles:
 def _flushed(folders: set[str]) -> Iterator[None]:
     """Create folders, and flush their file systems at the end, in one call each.
 
-    A file system reports write errors to the descriptors that were open before: so the folders are
-    opened before anything is written.
+    A file system reports a write error only to descriptors that were open when it occurred. So the
+    folders are opened before anything is written.
     """
     syncfs = _syncfs()
     with ExitStack() as stack:

@@ -312,7 +312,7 @@ def named_by_snapshot(
     Data and delete files have their size in bytes, all other files zero.
 
     Args:
-        deleted: Whether to include files deleted by the snapshot, which older ones use.
+        deleted: Whether to include files that the snapshot deleted and older snapshots still use.
 
     Raises:
         DamagedFileError: A file is missing or damaged.

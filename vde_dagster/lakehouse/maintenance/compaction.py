@@ -23,10 +23,10 @@ _MOST_FILES = 100
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
     """Rewrite the files of tables with many deleted rows.
 
-    A table that is being filled is left for the next cleanup; without Spark, all tables are.
+    A table that is being filled is left for the next cleanup. Without Spark, every table is left.
 
     Args:
-        kept: Ids of the tables that are not given up.
+        kept: Ids of the tables that the janitor keeps.
     """
     ledger = [one for one in run.store.ledger.tables() if one.branch is None and one.id in kept]
     for table, metadata in with_metadata(run, ledger):

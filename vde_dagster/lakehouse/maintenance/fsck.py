@@ -5,7 +5,7 @@ and kept versions, every row of the ledger, and tables' folders for data files t
 committed. It repairs nothing.
 
 Publications continue meanwhile. Pointers, views and pins are read in one transaction, and each
-problem is checked again with the state as it is by then: only problems seen twice are reported.
+problem is checked a second time with the newest state. Only problems found twice are reported.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Kept:
         """Decide which of the given files may be deleted now.
 
         Args:
-            own: Ids of the publications that recorded the candidates; these do not keep the files.
+            own: Ids of the publications that recorded the candidates; they do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -134,7 +134,7 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of these tables, which do not keep them.
+            own: Metadata files of the given-up tables; they do not count as users of the folders.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.

@@ -43,7 +43,7 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the snapshots that reachable tables read last and need for their next fill.
+    """Find, by input table, the snapshots that the next fill of a reachable table starts from.
 
     Args:
         reached: Ids of reachable tables, including the readers.

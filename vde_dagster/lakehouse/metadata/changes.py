@@ -68,7 +68,7 @@ def fast_forward(
     """Move `main`, or another branch, forward to a branch's head.
 
     Args:
-        expected_main: The expected snapshot of `main`; None for any ancestor.
+        expected_main: The required snapshot of `main`; None for any ancestor of the target.
         into: The branch to move in place of `main`, by the same rules.
         to: A commit of the branch, in place of the branch's head.
 
@@ -109,7 +109,7 @@ def move_back(
 ) -> Updates:
     """Set `main`, or another branch, to one of its earlier snapshots.
 
-    The snapshots after it stay, and the snapshot log records which one was current when.
+    Later snapshots stay until they expire, and the snapshot log keeps its entries.
 
     Raises:
         ConflictError: The snapshot is gone.
@@ -181,7 +181,7 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Add, to the structs of a nested type, the fields that only another type has."""
+    """Return a nested type whose structs also have the fields of `wanted` that they lack."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":
@@ -251,7 +251,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Return the conditions for updates that were made from a table's metadata."""
+    """Return the protocol's conditions: updates apply only to the metadata they were made from."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:

@@ -147,8 +147,8 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Add up the rows that commits between two snapshots added and removed, as far as known.
 
-    Rewritten rows count on both sides. A reverted commit counts inversely, because its removed rows
-    are back.
+    Rewritten rows count as removed and as added. A reverted commit counts inversely: its added rows
+    count as removed, and its removed rows as added.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
@@ -195,7 +195,7 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that commits of a line added and removed after the last common commit."""
+    """Count the rows that a line of commits added and removed, back to a commit in `both`."""
     added = removed = 0
     parent = newest
     for snapshot in line:

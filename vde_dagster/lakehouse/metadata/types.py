@@ -100,7 +100,7 @@ class _Parser:
         )
 
     def _take(self, mark: str = "") -> str:
-        """Take the next token, which must be `mark`; without `mark`, any token but a mark."""
+        """Take the next token: it must be `mark` or, if `mark` is empty, not punctuation."""
         token = self.tokens.pop() if self.tokens else ""
         if not token or (token != mark if mark else token in "<>(),:"):
             self.fail()

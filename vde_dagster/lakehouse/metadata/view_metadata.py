@@ -133,7 +133,7 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Keep the newest versions, the current version, and the log since the removed versions."""
+    """Drop old versions, except the current one, and the log up to the last dropped version."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []

@@ -111,8 +111,8 @@ def _settle(
 ) -> None:
     """Move tables and views, and record the filled ranges with the tables.
 
-    A view with an unexpected pointer was replaced by another program, or has moved already: the
-    environment's next publication restores it.
+    A view with an unexpected pointer is left alone. It has moved already, or another program
+    replaced it and the environment's next publication restores it.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
 

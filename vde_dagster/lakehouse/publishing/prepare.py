@@ -50,7 +50,8 @@ class PreparedPublication:
 
     Args:
         announced: The changes for the publication's record, so that another process can finish it.
-        sources: Tables that do not move and are only shown, with the files read for them.
+        sources: Physical tables that do not move but are shown by other tables, each with its
+            metadata file.
     """
 
     swaps: tuple[Swap, ...]
@@ -79,7 +80,7 @@ class Differences:
 
     Args:
         taken: Reasons why names cannot be used, by name.
-        sources: The files of tables that are shown in place of views.
+        sources: Metadata files of physical tables that other tables show in place of views.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]

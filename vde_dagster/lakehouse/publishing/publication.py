@@ -163,11 +163,11 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Make the rest of a table's change on top of commits since the announcement.
+        """Return the part of the change that is not made yet, based on the current metadata.
 
         Args:
-            to: The announced target commit of a branch; None in records of older versions, whose
-                moved branches are gone.
+            to: The announced target commit of a branch. Records of older versions have None; their
+                branch is removed once it has moved.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
@@ -196,7 +196,7 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Return the record of a pointer's change that another process needs to finish it."""
+    """Return the record of a pointer's change, so that any process can finish the change."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is only shown in place of a view, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -257,8 +257,8 @@ def table_moves(publication: Publication) -> list[TableMove]:
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
     """Set `main`, or a preview's branch, back to an earlier snapshot.
 
-    Branches of plans are removed: unpublished attempts build on rows that are gone, or fill ranges
-    that must be filled again from the current rows.
+    Branches of plans are removed, because their unpublished commits build on rows that the rollback
+    removes, or fill ranges that must be computed again.
     """
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
@@ -272,7 +272,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches of plans that wrote to a table, except to previews of it."""
+    """Return the plans' branches whose unpublished commits wrote to this table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

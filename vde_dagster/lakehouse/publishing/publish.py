@@ -276,8 +276,8 @@ def _hold(
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Restore the ranges that counted as filled, in tables that are rolled back.
 
-    If an outside catalog moves the tables later, only ranges filled both before and after the
-    rollback count until then.
+    If an outside catalog moves the tables after this transaction, only ranges that are filled both
+    before and after the rollback count as filled until the tables have moved.
     """
     if not publication.returns:
         return
@@ -328,7 +328,7 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Check that other environments show no rolled-back table, unless they hold its state."""
+    """Check that every other environment that shows a rolled-back table is in `holding`."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}

@@ -47,8 +47,8 @@ class Made:
 
     Args:
         view: The ledger's row for the view.
-        source: The underlying table, if the pointer's table only shows another table, with the
-            metadata file that was read.
+        source: For a table that shows a physical table: the physical table, and its metadata file
+            that was read.
     """
 
     swap: Swap

@@ -103,7 +103,7 @@ def _rank(values: Any) -> Any:
 def _compared(
     rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
 ) -> tuple[Any, Any]:
-    """Return for every row whether it is after the given keys, and whether its keys are equal."""
+    """Return for every row whether its keys are after `last`, and whether they equal `last`."""
     length = rows.num_rows
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):

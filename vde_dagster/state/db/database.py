@@ -329,8 +329,8 @@ class Database:
     def _writing_alone(self) -> Iterator[None]:
         """Wait until no other thread of this process writes to a SQLite file.
 
-        SQLite allows one writer, and the others sleep for up to 100 ms at a time; a lock wakes the
-        next one at once. After a second, SQLite itself waits, as for writers of other processes.
+        SQLite allows one writer; other writers poll with pauses of up to 100 ms. This lock wakes
+        the next thread at once. A thread that has waited a second continues and lets SQLite poll.
         """
         own_turn = self.is_sqlite and self._turn.acquire(timeout=_TURN_SECONDS)
         try:
@@ -389,8 +389,8 @@ class Database:
                 but the database.
             idempotent: Whether repeating a committed transaction is harmless; then it is also
                 retried after a lost response.
-            beside: Tables to lock from the fifth attempt on, against concurrent writers. The table
-                that all writers lock first comes first.
+            beside: Tables to lock from the fifth attempt on, so that no other process writes them.
+                The first one must be the table that all writers lock first.
 
         Raises:
             StoreError: The database stayed busy, could not be reached, or is full or read-only.

@@ -3,7 +3,7 @@
 An act is one row, written in the transaction that performs it. Each row has a SHA-256 over the hash
 of the row before it and its content, so a changed, removed or inserted row breaks the chain (Haber
 and Stornetta, "How to time-stamp a digital document", 1991). A writer who can replace all later
-rows can build a consistent chain; a hash that was recorded elsewhere reveals that.
+rows can build a consistent chain; an earlier copy of a hash proves the replacement.
 
 The outbox is separate: its records are deleted after a while, are numbered only when they are read,
 and must not make a fill wait. Acts are rare, so they may wait: of two concurrent acts, one finds
@@ -69,7 +69,7 @@ class LogEntry:
         db_user: The user of the connection on PostgreSQL; None on SQLite.
         who: The name that the client gave.
         act: The kind of act; `sql`: an environment was changed by SQL outside this program.
-        version: The environment's version that it created.
+        version: The environment's version that the act created.
         detail: Further details, as JSON.
     """
 

@@ -235,7 +235,7 @@ class RightsStore:
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Apply the grants of the given or existing roles, and put the guards on all current tables."""
+    """Apply the grants of roles, by default the existing ones, and guard all current tables."""
     if names is None:
         known = _login(connection).roles
         names = {right: known[right] for right in RIGHTS if right in known}

@@ -156,7 +156,7 @@ class EnvironmentStore:
         Args:
             ends: Whether the version drops the environment; then it has only its author, time and
                 reason.
-            act: The act in the log, where the written version does not determine it.
+            act: The act to write to the log; None to derive it from the version.
 
         Raises:
             ConflictError: The environment is at another version (the message names its author),

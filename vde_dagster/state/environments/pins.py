@@ -278,7 +278,7 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return, by Iceberg snapshot, (environment, first, last version) of the pins on it."""
+        """Return, by pinned snapshot of a table, (environment, first version, last version)."""
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
             select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
@@ -465,7 +465,7 @@ def pin_filled(
 def _reopen(
     connection: Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
-    """Start new pins of the same rows; the filled ranges of earlier versions stay as they are."""
+    """Close current pins and open copies, so that filled ranges of old versions stay unchanged."""
     kept: list[dict[str, Any]] = []
     for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
         changed = {"valid_from": version, "rows_added": None, "rows_removed": None}

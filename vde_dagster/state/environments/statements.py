@@ -65,7 +65,7 @@ class StatementStore:
     ) -> None:
         """Record statements to run after views are published, in the publish transaction.
 
-        They replace statements of earlier publications that have not run yet for the same models.
+        Waiting statements of earlier publications for the same models are deleted.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)

@@ -308,7 +308,7 @@ class VersionStore:
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
         """Check that a version is kept, and lock it until the transaction ends.
 
-        A cleanup that forgets the version waits for the transaction, and then sees its pins.
+        A concurrent cleanup waits for this transaction, and then finds what it has pinned.
 
         Raises:
             ConflictError: The version was forgotten, or its environment was dropped.
@@ -394,7 +394,7 @@ class VersionStore:
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Return whether this or a later version dropped the environment; it then keeps no pins."""
+        """Return whether this or a later version dropped the environment, and so ended its pins."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped
@@ -481,7 +481,7 @@ def kept_since(
 ) -> ColumnElement[bool]:
     """Return the condition that no entry of an environment was opened or closed since a version.
 
-    False for a forgotten version: its closed entries are forgotten, too.
+    The condition is false for a forgotten version, because its closed entries are deleted.
     """
     entry, known = schema.entries.c, schema.environment_versions.c
     moved = exists().where(

@@ -278,7 +278,7 @@ class FillStore:
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
         """Mark ranges that were filled early, because a clock ran ahead, as missing.
 
-        Their fills get the current time, so that they are older than all later fills.
+        The fills of these ranges get the current time, so that later fills count as newer.
         """
         late = now + STEP
 

@@ -211,8 +211,8 @@ class PlanStore:
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return the given plans that were never published and never can be.
 
-        They are unknown here, superseded or rejected, or their environment's entries have changed
-        since they were created; see `current_base`.
+        Such a plan is not stored, was superseded or rejected, or its environment's entries have
+        changed since it was created; see `current_base`.
         """
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments

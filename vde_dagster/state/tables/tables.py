@@ -253,7 +253,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Record that a preview no longer has ranges of its table's rows; skip other tables."""
+        """Remove ranges from those that a preview inherits; do nothing for other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return

@@ -172,7 +172,7 @@ def _body(name: str, shape: _Shape, rights: Writes) -> str:
 
 
 def _on_conflict(shape: _Shape, rights: Writes, quoted: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of the code of an INSERT that may find an existing key."""
+    """Return parts of a trigger's code, for an INSERT whose key may already exist."""
     rest = [one for one in shape.columns if one not in shape.key]
     keys = ", ".join(quoted[one] for one in shape.key)
     same = " AND ".join(

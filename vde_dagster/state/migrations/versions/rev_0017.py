@@ -1,4 +1,4 @@
-"""Parts of interval units, which definitions with a shorter unit fill again."""
+"""Filled parts of interval units; a definition with a shorter unit fills them again."""
 
 from __future__ import annotations
 
