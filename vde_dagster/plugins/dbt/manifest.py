@@ -388,7 +388,7 @@ def divide_units(
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true.
-        hooks: Rendered hooks by unique id, then by their text in `Unit.hooks`.
+        hooks: Rendered hooks by unique id, then by key and index as in `Unit.hooks`.
         limited: Microbatch models compiled with limited inputs.
     """
     later, hooks, limited = later or {}, hooks or {}, limited or {}
