@@ -60,7 +60,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
         keys.unpersist()
 
 
-def rows_of(write: Write, keys: KeysView | None) -> DataFrame:
+def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
     """Return the model's rows with the given keys; all rows without them."""
     if keys is None:
         return write.frame

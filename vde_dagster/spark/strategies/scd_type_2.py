@@ -19,7 +19,7 @@ from vde_dagster.spark.strategies.base import (
     latest_first,
     strategy_for,
 )
-from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, rows_of
+from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, select_rows
 
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
@@ -48,7 +48,7 @@ class Scd(Strategy):
         shown = write.compared_fields()
         with (
             changed_keys(write) as keys,
-            write.source(rows_of(write, keys)) as source,
+            write.source(select_rows(write, keys)) as source,
             write.committing(),
             write.in_utc(),
         ):

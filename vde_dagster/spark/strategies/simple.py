@@ -6,7 +6,7 @@ from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.project.kinds import Full
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
-from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, rows_of
+from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, select_rows
 from vde_dagster.spark.strategies.changed_rows import NotWrittenError, write_changes
 
 
@@ -41,7 +41,7 @@ class WholeTable(Strategy):
 
 
 def _replace_keys(write: Write, keys: KeysView) -> None:
-    rows = rows_of(write, keys)
+    rows = select_rows(write, keys)
 
     def put_together(staging: str) -> None:
         write.session.sql(

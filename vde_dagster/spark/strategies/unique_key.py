@@ -16,7 +16,7 @@ from vde_dagster.spark.strategies.base import (
     latest_first,
     strategy_for,
 )
-from vde_dagster.spark.strategies.changed_keys import changed_keys, rows_of
+from vde_dagster.spark.strategies.changed_keys import changed_keys, select_rows
 from vde_dagster.sql.expressions import read_expression
 
 _NUMBER = "vde_row_number"
@@ -57,7 +57,7 @@ class UniqueKey(Strategy):
         kind = IncrementalByUniqueKey.from_model(write.task.snapshot.model)
         with (
             changed_keys(write) as keys,
-            write.source(rows_of(write, keys)) as source,
+            write.source(select_rows(write, keys)) as source,
             write.lock,
         ):
             names = ", ".join(map(quote, write.types))
