@@ -71,7 +71,7 @@ def test_a_stored_hub_of_unknown_types_says_what_to_declare(tmp_path: Path, decl
     files = {"models/hub.sql": header + query, "external_models.yaml": declared}
     message, hint = UNTYPED[declared]
     folder = ProjectFolder(tmp_path, files)
-    with pytest.raises(ProjectError, match=f"the types of {message} are not known") as raised:
+    with pytest.raises(ProjectError, match=f"the types of {message} are unknown") as raised:
         _snapshots(folder)
     assert raised.value.location is not None
     assert hint in (raised.value.hint or "")
