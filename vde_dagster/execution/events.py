@@ -166,7 +166,7 @@ class ApplyResult:
         environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
         skipped: Models without new input, with the savings.
-        refreshes: How rows were computed, of models that may refresh from changes.
+        refreshes: Method of the last fill of each model that may refresh from changes.
     """
 
     plan: Plan

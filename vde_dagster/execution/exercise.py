@@ -3,7 +3,7 @@
 A JVM loads, checks and interprets code on its first runs, which takes most of the time of the first
 models. So an idle engine builds models of the usual forms in the same way as a user's models:
 `python -m vde_dagster.execution.exercise`, with the request as JSON on standard input (other users
-could see command lines).
+can see command lines).
 """
 
 from __future__ import annotations

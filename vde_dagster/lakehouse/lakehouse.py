@@ -76,7 +76,7 @@ class Lakehouse(LakeHandles):
         return {ref for ref, at in self._views_there(environment).items() if at is None}
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
-        """Return an environment's views with their files; None where a view changed since."""
+        """Return the file of each published view; None if the view changed since publication."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:

@@ -2,7 +2,7 @@
 
 The size of parents comes from Iceberg's metadata (`total-files-size` of a snapshot's summary,
 https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, per interval, from the log
-of fills; bytes without a known interval count as spread evenly over the model's time.
+of fills; bytes whose interval is unknown count as spread evenly over the table's time range.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fills of some ranges.
 
-    Each fill comes with its ranges without a newer fill, and their share of the fill's range.
+    Each fill comes with its ranges that no newer fill covers, and with their share of its range.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -133,7 +133,7 @@ class RangeFiller:
             again: Whether the plan refills ranges that were filled before it.
 
         Returns:
-            Ranges recorded as filled; a partial unit may have grown since (UTC).
+            Ranges recorded as filled (UTC).
         """
         tasks, target, table = self.auditor.tasks, self.target, self.target.table
         longer = table.parts_of_longer(self.snapshot.cadence.unit)
@@ -182,7 +182,7 @@ class RangeFiller:
             self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Create the table before several ranges are filled, with the types of one range."""
+        """Create the table before several ranges are filled, with column types from one range."""
         if not self.table.created:
             self._make(self._task(interval, self.target.branch))
 

@@ -1,6 +1,7 @@
 """Creation of physical tables at their first fill, and changes in place for a new definition.
 
-Each is one commit of Iceberg metadata, without an engine, in one transaction with the state.
+Each creation or change is one commit of Iceberg metadata, without an engine, in one transaction
+with the state.
 Columns and fields are added and never removed: readers and fills name their columns and fields.
 """
 
@@ -48,7 +49,7 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Return (physical column, Spark SQL type) of a task's output, and the analyzed query."""
+    """Return (physical column, Spark SQL type) of each output column, and the analyzed query."""
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:

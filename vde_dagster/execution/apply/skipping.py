@@ -92,7 +92,7 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill and facts of a skipped slot; None if the table has new input."""
+        """Return the last fill, and facts to record for a skip; None if the table has new input."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None

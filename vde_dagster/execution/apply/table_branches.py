@@ -189,7 +189,7 @@ class Target:
     def record(
         self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
     ) -> None:
-        """Record a filled and audited range: for the publication, or by moving `main`.
+        """Record a filled and audited range, as pending or together with a move of `main`.
 
         Args:
             result: The commit on the attempt's branch with the range.

@@ -1,4 +1,4 @@
-"""Worker pool of an apply: a graph of work processed parents first, in slots, by threads."""
+"""Worker pool of an apply: threads process a graph, parents first, limited by slots."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class Side:
     Args:
         query: Spark SQL for its rows in this version.
         keys: Column sets that identify rows, declared keys first.
-        shown: Table that serves it; None for a query.
+        shown: Table that serves the model; None if a query serves it.
         uncertain: Reason why the query may not return the version's rows, or None.
     """
 

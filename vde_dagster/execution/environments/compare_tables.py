@@ -43,7 +43,7 @@ class Comparison:
             duplicate key).
         columns: Number of differing values by common column.
         not_compared: Columns whose types do not support equality.
-        samples: Sample rows, by `SAMPLES`.
+        samples: Sample rows of each category in `SAMPLES`.
     """
 
     source: str

@@ -94,7 +94,7 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views; if it is new, by the settings."""
+        """Return the names of an environment's views; for a new environment, by the settings."""
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)

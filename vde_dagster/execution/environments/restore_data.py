@@ -46,7 +46,7 @@ class GoingBack:
         rows: Number of rows in moved tables afterwards, if known.
         models: Models that the tables serve.
         held: Pinned states of other environments' tables, which do not move.
-        others: Pinned states of moved tables for other environments, by environment.
+        others: Current states of moved tables that other environments keep, by environment.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)

@@ -48,8 +48,8 @@ class RollbackResult:
     Args:
         environment: The environment's new version, equal to an old one.
         restored: Number of the old version.
-        missing: Ranges of changed models to compute with `vde run`: not filled then, or computed
-            from rows that no longer exist.
+        missing: Ranges of changed models to compute with `vde run`: the old version had not filled
+            them, or their input rows no longer exist.
         reverted: Models whose tables changed in place since, with their content now.
         moved: Models whose tables move back, with the number of rows if known.
         held: Models with tables of other environments, pinned until the next plan or run.
@@ -285,7 +285,7 @@ def _part(
 def _differing(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the models whose views change; a query changes together with its inputs."""
+    """Return the models whose views change; the view of a query changes with its inputs."""
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         entry = old.entries[name]

@@ -263,7 +263,7 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return unknown columns that metrics, syncs and exposures read, of all models or `among`."""
+    """Return a finding for each unknown column of a model (in `among`) that a reader names."""
     found = []
     for reader, model, problem in unknown_columns_read(readers, snapshots):
         if among is None or model in among:

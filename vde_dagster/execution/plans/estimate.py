@@ -1,9 +1,10 @@
 """Estimated cost of a plan: seconds of work, rows and bytes, based on earlier fills.
 
-The fill of a table that is replaced as a whole costs as much as earlier fills. A fill by intervals
-has a fixed part and a part proportional to the range: a line through earlier fills (least squares,
-neither part below zero) determines both. Recent fills have more weight. The deviations of the fills
-give the range of the estimate, wider for few fills; the number of fills is given as its basis.
+The fill of a table that is replaced as a whole costs as much as earlier fills. The cost of a fill
+by intervals has a fixed part and a part proportional to the range. A line through earlier fills
+(least squares, neither part below zero) determines both. Recent fills have more weight. The
+deviations of the fills give the range of the estimate, wider for few fills. The number of fills is
+given as its basis.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _identity(handles: Handles) -> dict[str, str]:
-    """Return the project's id, or its name without one."""
+    """Return the project's id, or its name if it has no id."""
     own = handles.settings.identity
     return {"id": own.id} if own.id else {"name": own.name if own.named else ""}
 

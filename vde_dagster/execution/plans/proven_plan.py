@@ -391,7 +391,7 @@ def _hidden(
     """Yield the changes and breaks that a plan hides.
 
     Args:
-        certain: Derived models without the types of views, which may be newer than the plan.
+        certain: Models derived without stored types of views, which may be newer than the plan.
     """
     for name, model in derived.items():
         told = given.get(name)
@@ -417,7 +417,7 @@ def _weight(category: Category | None) -> int:
 
 
 def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
-    """Return a planned model with a plan's work and the derived facts."""
+    """Return `given` with the derived facts; its own reasons and breaks are kept, too."""
     if given is None:
         return derived
     reasons = (*derived.reasons, *given.reasons)

@@ -119,7 +119,7 @@ class Models:
             start: First instant of the range (UTC); by default the start of the latest slot.
             end: The end of the range.
             limit: Maximum number of rows.
-            query: A part of its query to run instead.
+            query: A part of the model's query to run instead of the whole query.
 
         Raises:
             UsageError: The model does not exist, it has neither query nor code, or a parent has no
@@ -178,7 +178,7 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the parents, also of views in between, whose tables are not created yet."""
+    """Yield parents whose table is not created yet; for a parent without table, its parents."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

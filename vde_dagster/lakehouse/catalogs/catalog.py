@@ -85,7 +85,7 @@ class Swap:
         kind: `TABLE` or `VIEW`.
         before: The required current metadata file; None if the name must not exist.
         after: The next metadata file; None to remove the name.
-        becomes: The new kind, where a table replaces a view or a view a table.
+        becomes: The new kind if a table replaces a view, or a view replaces a table.
         updates: The change of a table since `before`, sent in place of `after` to a catalog that
             writes its own files.
     """

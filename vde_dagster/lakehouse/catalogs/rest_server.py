@@ -95,7 +95,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about an object in a namespace; return the response's JSON, or True."""
+        """Send a request about an object; return the response's JSON, or True if that is empty."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()

@@ -366,7 +366,7 @@ def read_metadata(
 
 
 def normalized_location(location: str) -> str:
-    """Return a location without its scheme, or as a local path, so that equal places are equal."""
+    """Return a location without its scheme, or as a local path, to compare locations as text."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 

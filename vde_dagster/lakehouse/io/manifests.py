@@ -277,7 +277,7 @@ def unused_files(
 ) -> list[str]:
     """Return the files reachable from a table's old metadata, but not from its new metadata.
 
-    Files of forgotten snapshots are left out if the snapshot's own files are damaged.
+    Files of an expired snapshot are left out if its manifests are damaged.
 
     Raises:
         DamagedFileError: A kept snapshot's manifest is unreadable: any file may still be needed.

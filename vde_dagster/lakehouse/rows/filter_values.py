@@ -1,7 +1,7 @@
 """Values of filters, converted exactly to a column's type or refused.
 
-Integers, decimals, dates, times and instants are all compared as whole numbers of a unit: of ones,
-of 10^-scale, of days, of micro- or nanoseconds. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5`
+Integers, decimals, dates, times and instants are all compared as whole numbers of a unit: 1,
+10^-scale, a day, a microsecond or a nanosecond. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5`
 matches no row.
 """
 

@@ -214,7 +214,7 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
 
 
 def _exact_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type with exact texts for values of any year."""
+    """Return a type whose values have an exact text in any year: integers for instants."""
     if pa.types.is_timestamp(type_):
         return pa.int64()
     return pa.int32() if pa.types.is_date32(type_) else type_

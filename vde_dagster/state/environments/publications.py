@@ -195,7 +195,7 @@ class PublicationStore:
         ]
 
     def files_to_delete(self) -> list[str]:
-        """Return existing files, recorded for deletion, that only expired snapshots contained."""
+        """Return files recorded for deletion, not deleted yet, that only expired snapshots used."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
