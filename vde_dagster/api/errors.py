@@ -1,4 +1,4 @@
-"""Errors, and the places that they name.
+"""Errors, and the places in files that errors refer to.
 
 A plug-in raises the class that fits: the command line prints it with its hint and place and
 exits with 2 (`UsageError`, `ProjectError`) or 1.

@@ -1,4 +1,4 @@
-"""Reports of plans, Markdown, and a project as one document."""
+"""Reports of plans, helpers for Markdown, and the document that describes a whole project."""
 
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.overviews.documentation.values import Document

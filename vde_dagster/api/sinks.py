@@ -33,7 +33,7 @@ class Step:
         mode: `upsert`, `mirror` or `append`.
         key: Columns that identify a row; empty for `append`.
         schema: The columns, as their author wrote them, with Arrow's types.
-        names: The view's column for each name in the schema.
+        names: For each column name in `schema`, the name of the same column in the view.
     """
 
     sync: str
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows to write to the outside system, by key if there is one, and keys of rows to remove.
+    """Rows to write to the outside system, and keys of rows to remove from it.
 
     Args:
         number: Unique number in the step: `12`, and `12.1` and `12.2` for its halves.

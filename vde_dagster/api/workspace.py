@@ -1,4 +1,4 @@
-"""The opened project, its plans' estimates and attachments, and records of its state."""
+"""The opened project, estimates and attachments of plans, and records in the state's database."""
 
 from vde_dagster.execution.events import AuditFinished, UnitTestFinished
 from vde_dagster.execution.handles import Handles

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 def collection_paused() -> Iterator[None]:
     """Pause the collector while the block creates objects that are kept.
 
-    Otherwise the collector visits them again and again: half of the time to load 5,000 models.
+    Otherwise the collector visits them again and again, which takes half of the time to load
+    5,000 models.
     """
     if not gc.isenabled():
         yield

@@ -101,7 +101,7 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
 
 
 def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first moment of a local time; for a skipped time, the first moment after it."""
+    """Return the first instant of a local time; for a skipped time, the end of the gap."""
     before, after = _offset(clock, zone, 0), _offset(clock, zone, 1)
     instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
     if before >= after:

@@ -3,10 +3,10 @@
 Three functions encode their input differently; this cannot change, because existing versions, ids
 and caches depend on it:
 
-- `digest` of texts, as hexadecimal digits: snapshots, tables, plans, keys of the memo.
-- `digest_values` of bytes, texts, numbers and None, as bytes: hundreds of thousands of query nodes,
-  mostly combinations of other digests.
-- `content_digest` of one stretch of bytes, as hexadecimal digits: files.
+- `digest` hashes texts to hexadecimal digits, for snapshots, tables, plans and keys of the memo.
+- `digest_values` hashes bytes, texts, numbers and None to bytes, for the many nodes of queries; its
+  input is mostly other digests.
+- `content_digest` hashes the bytes of one file to hexadecimal digits.
 
 >>> digest("a", "bc") == digest("ab", "c")
 False
@@ -79,7 +79,7 @@ def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def from_hex(version: str) -> bytes:
-    """Return the bytes of a hexadecimal version; any other text is hashed."""
+    """Return the bytes of a version in hexadecimal digits; hash a text of any other form."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Commands that install an extra of this package, with the installer of the package itself.
+"""Commands that install an extra of this package, using the installer that installed the package.
 
 Format of `direct_url.json`: https://packaging.python.org/en/latest/specifications/direct-url/.
 """

@@ -102,7 +102,7 @@ def quote(*parts: str) -> str:
 
 
 def quote_as(column: str, name: str) -> str:
-    """Write a column of a SELECT list under a name, in Spark SQL."""
+    """Write a column for a SELECT list, with `AS name` if the name differs, in Spark SQL."""
     return quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
 
 

@@ -1,7 +1,7 @@
 """Files and environment variables read by a project's Python code, found in its strings.
 
-A string that could be the path of a file is looked up below the project's folder; if code reads the
-environment, each word that could be a variable's name is looked up in it.
+A string that could be the path of a file is looked up below the project's folder. If the code reads
+environment variables, each word that could be a variable's name is looked up in the environment.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _folders_above(path: str, content: str) -> list[str]:
 
 
 def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the names in `Outside.hashes` that strings may refer to, sorted."""
+    """Return, sorted, the files and variables (as in `Outside.hashes`) that texts may refer to."""
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}

@@ -118,7 +118,7 @@ class Seam(Generic[Part]):
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:
-        """Return an installed part, or None if no part has the name.
+        """Return the installed part with a name, or None if there is none.
 
         Raises:
             UsageError: The part cannot be imported, or two distributions define the name.
@@ -139,7 +139,7 @@ class Seam(Generic[Part]):
         return known[1]
 
     def require(self, name: str) -> Part:
-        """Return an installed part.
+        """Return the installed part with a name.
 
         Raises:
             UsageError: No part has the name; also the errors of `find`.
@@ -189,12 +189,12 @@ def plugin_files() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozenset[str]:
-    """Return the files of the imported modules of packages.
+    """Return the files of all imported modules of the given packages.
 
     Args:
         packages: Names without dots.
-        count: The number of modules that the process has imported, thousands of them.
-        last: The name of the newest module; an import changes it or the number.
+        count: The number of modules that the process has imported; it is part of the cache's key.
+        last: The name of the module imported last; an import changes `count` or `last`.
     """
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
     return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))

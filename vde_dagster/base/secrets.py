@@ -149,7 +149,7 @@ def _masked_parameter(found: re.Match[str]) -> str:
 
 
 class _MaskedStream:
-    """A text stream that masks secrets in written text; all else goes to the wrapped stream."""
+    """A text stream that masks secrets in written text; other calls go to the real stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

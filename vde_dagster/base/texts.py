@@ -28,7 +28,7 @@ def size(number: int | None) -> str:
 
 
 def and_more(total: int, most: int) -> str:
-    """Return a note on the items that a list of the first `most` omits: ` and 3 more`, or ""."""
+    """Return ` and 3 more` for a list that shows only its first `most` items, else ""."""
     return f" and {total - most} more" if total > most else ""
 
 
@@ -71,7 +71,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
-    """Return a hint for a misspelled name: the match, a fix that writes it, and the text `more`."""
+    """Return a hint for a misspelled name: a question with `match`, then `more`, and an edit."""
     sure = closest_by_one_letter(name.casefold(), [match.casefold()]) is not None
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 
@@ -105,7 +105,7 @@ def printable(text: str) -> str:
 
 @lru_cache(maxsize=8)
 def lines_by_key(table: Path) -> dict[str, list[str]]:
-    """Return the lines of a table by their text before the first tab."""
+    """Return a text file's lines, grouped by the text before the first tab of each line."""
     found: dict[str, list[str]] = {}
     for line in table.read_text("utf-8").splitlines():
         if not line.startswith("#"):

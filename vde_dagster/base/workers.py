@@ -31,7 +31,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """Results of one request to a worker, with the request's items; all None if it failed."""
+    """One worker's results for one request; each value is None if the worker failed."""
 
     worker: int
     items: Sequence[Any]
@@ -80,7 +80,7 @@ class Workers:
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
-        """Let a worker call a function with an argument; `items` are returned with its results."""
+        """Let a worker call a function with an argument; `Results.items` will be `items`."""
         self._workers[worker].send(
             f"{function.__module__}:{function.__qualname__}", argument, items
         )
@@ -208,7 +208,7 @@ _NOTED = _Noted()
 def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
     """Return a function's result for an item, or None if it raises an error or logs a warning.
 
-    The caller repeats such an item, so that it raises and logs the same as without workers.
+    For None, the caller calls the function itself: errors and warnings then appear as usual.
     """
     before = _NOTED.count
     try:

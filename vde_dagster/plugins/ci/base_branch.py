@@ -1,4 +1,4 @@
-"""Rules of the base branch: a pull request must also meet these rules; the stricter one applies.
+"""Rules of the base branch, which a pull request must meet in addition to the rules in its files.
 
 Rules, budgets, signatures and settings that protect production are files of the project, so a pull
 request can change them together with the models they protect. A check and a deployment therefore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BaseBranch:
-    """The rules of a base commit, which plans of a pull request's commit must also meet.
+    """The rules of a base commit, which also apply to plans made from a pull request's commit.
 
     Args:
         workspace: The project with the settings and files of the commit, over the same state; None
@@ -57,7 +57,7 @@ class BaseBranch:
 
 @contextmanager
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
-    """Read the rules of a commit, and apply the stricter settings of both commits to a project.
+    """Read a base commit's rules; give the workspace its protective settings if they are stricter.
 
     Args:
         commit: Empty for the first commit of a repository.

@@ -1,4 +1,4 @@
-"""The comment of a pull request: the latest result, failures, rules, rows, and the plan."""
+"""The comment of a pull request: result, failures, objections, row differences and the plan."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_comment(
 def plan_parts(
     workspace: Workspace, plan: Plan, cost: str, against: Sequence[Objection], room: int
 ) -> list[str]:
-    """Write the changes of production: objections of rules, cost, and the plan.
+    """Write a plan's sections for production: the rules' objections, the cost, and the plan.
 
     Args:
         cost: A sentence; empty if unknown.

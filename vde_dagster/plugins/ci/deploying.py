@@ -107,7 +107,7 @@ class Closed:
 def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
     """Drop the environment of a pull request that was closed, merged or not.
 
-    The review of an unmerged pull request no longer counts, as its comment reports.
+    If the pull request was not merged, its reviewed plan is deleted and its comment is updated.
 
     Raises:
         UsageError: The forge refuses a request.
@@ -252,7 +252,7 @@ def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]
 
 
 def _author(numbers: Sequence[int]) -> str | None:
-    """Return the author for plans: pull requests, or None for the system user."""
+    """Return a plan's author, as `pull request 7`; without numbers None, for the system's user."""
     return ", ".join(f"pull request {one}" for one in numbers) or None
 
 
@@ -313,10 +313,10 @@ def _reasons(
 
 
 def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return the reviewed plan, if it has the same effect as a new plan of the files.
+    """Return a reviewed plan that has no more effects than `fresh`, a new plan of the same files.
 
-    Then its signatures count, and intervals that became due since are left to the next run. Any
-    user of the database may have changed the stored plan: the new plan must include its work.
+    Applying the reviewed plan keeps its signatures. Intervals that became due after the review are
+    left to the next run. Users of the database can change a stored plan, therefore it is compared.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
@@ -332,7 +332,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
 
 
 def _does_no_more(plan: Plan, fresh: Plan) -> bool:
-    """Return whether a plan publishes the same as another plan, and computes nothing more."""
+    """Return whether `plan` publishes the same as `fresh`, and computes no more than `fresh`."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
         return False

@@ -38,7 +38,7 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare models that a plan for production changes, as an environment shows them now."""
+    """Compare the current rows of a plan's models: an environment's rows with production's."""
     shown = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
     result = RowDifferences()

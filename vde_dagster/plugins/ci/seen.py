@@ -56,7 +56,7 @@ class Seen:
 
 
 def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> None:
-    """Store the plan that the pull request shows from now on."""
+    """Store the plan that a pull request's comment now shows to reviewers."""
     database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "number": number}
     row = {**key, "plan_id": plan_id, "commit_id": commit, "at": now}
@@ -68,7 +68,7 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
 
 
 def forget_seen(workspace: Workspace, number: int) -> None:
-    """Delete the plan of a pull request whose newest commit failed, or that was withdrawn."""
+    """Delete a pull request's plan, because its newest commit failed or it was closed unmerged."""
     key = {"project": _project(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(
@@ -77,25 +77,26 @@ def forget_seen(workspace: Workspace, number: int) -> None:
 
 
 def reviewed_plan(workspace: Workspace, number: int) -> Seen | None:
-    """Return the plan that a pull request shows, or None."""
+    """Return the plan that a pull request's comment shows, or None."""
     row = _row(workspace, checks, number=number)
     return None if row is None else Seen(row.plan_id, row.commit_id)
 
 
 def checked_pull_request(workspace: Workspace, commits: Sequence[str]) -> int | None:
-    """Return the pull request whose newest check was of one of the given commits, or None."""
+    """Return the pull request whose newest check examined one of the given commits, or None."""
     found = (_row(workspace, checks, commit_id=commit) for commit in commits)
     return next((int(row.number) for row in found if row is not None), None)
 
 
 def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | None) -> str:
-    """Store the plan of a commit's deployment, applied or waiting; empty for none.
+    """Store the id of the plan that deploys a commit, applied or waiting.
 
     Args:
-        before: The plan stored for it so far, see `deployed_by`.
+        plan_id: Empty if the deployment changes nothing.
+        before: The result of an earlier call of `deployed_by`.
 
     Returns:
-        The stored plan: the plan of another process, if that process was first.
+        The stored id; another process's plan, if it was stored after that call.
     """
     database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "commit_id": commit}

@@ -18,12 +18,12 @@ FORGES = ("github", "gitlab", "git")
 
 @dataclass(frozen=True, slots=True)
 class CiSettings(PluginSettings):
-    """Pull requests of a project.
+    """Settings for the pull requests of a project.
 
     Args:
         forge: `github`, `gitlab` or `git`; by default according to the job's variables, otherwise
             `git`.
-        login: The token's user, for a token that may not request it.
+        login: The token's user, needed if the token has no right to request its own user.
         remote: The Git remote for comments and checks, with `git`.
         prefix: Prefix of a pull request's number in its environment's name.
         samples: Rows of each kind that a comment shows per model; 0 shows none.

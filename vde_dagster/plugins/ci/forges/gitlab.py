@@ -31,7 +31,7 @@ _COMMAND = re.compile("^/", re.MULTILINE)
 class GitLab(RestForge):
     """A project on GitLab.
 
-    A job's own result is the check of its commit.
+    GitLab shows the job's own result as the check of its commit.
 
     Args:
         project: The project's number, or its path.
@@ -82,11 +82,11 @@ class GitLab(RestForge):
         return int(chosen[0]["iid"]) if chosen else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the note; no line of it is a quick action."""
+        """Create or replace the note; a leading `/` is escaped, so GitLab runs no quick action."""
         super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
 
     def write_check(self, check: Check) -> None:
-        """Write the job's report, which merge requests show at the lines."""
+        """Write the job's report; GitLab shows its remarks at the lines of the merge request."""
         report = [_remark(one, check.name) for one in check.annotations]
         (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
 

@@ -40,7 +40,7 @@ class PlainGit:
     Args:
         folder: A folder in the clone.
         remote: The remote's name or URL; nothing is shared if the clone lacks it.
-        checked: Returns the pull request whose newest check was of one of the given commits.
+        checked: Returns the pull request whose newest check examined one of the given commits.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request whose checked commit is the given commit or was merged by it."""
+        """Return the pull request that was last checked at this commit, or at one it merges."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 
@@ -129,7 +129,7 @@ class PlainGit:
         """Put a commit on top of the remote's ref; retry if another process was first.
 
         Args:
-            change: Creates a commit with the given parent; None for the first commit.
+            change: Creates a commit with a parent, or without one for None; returns its id.
         """
         for _ in range(_ATTEMPTS):
             before = self._newest(ref)

@@ -41,7 +41,7 @@ class Token:
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Sign a request; as `auth` it takes precedence over a password in `.netrc`."""
+        """Add the token to a request; as its `auth`, so that `.netrc` is not read."""
         request.headers[self.header] = self.value
         return request
 

@@ -100,7 +100,7 @@ def _secrets(root: Path) -> list[str]:
 
 
 def _shared_login(root: Path) -> list[str]:
-    """Return the advice for a login of the state's database that both jobs would share."""
+    """Return advice if both jobs would use the same login of the state's database."""
     url = _settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):
@@ -112,7 +112,7 @@ def _shared_login(root: Path) -> list[str]:
 
 
 def _lacking(root: Path) -> list[str]:
-    """Return the settings of a project that jobs on other machines cannot use."""
+    """Return advice if the project's state is a file, which jobs on other machines cannot use."""
     if not (_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
     return ["the state is a local file: give the jobs a shared state_url and warehouse"]
