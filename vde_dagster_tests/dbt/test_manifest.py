@@ -373,7 +373,7 @@ CUSTOMERS = ("nodes", "model.shop.customers")
         ),
         (
             _set(*CUSTOMERS, "config", value="table"),
-            ": the node model.shop.customers is not a node of dbt: Expected `object`, got `str` - "
+            ": the node model.shop.customers is invalid: Expected `object`, got `str` - "
             "at `$.config`. Hint: run `dbt compile`",
         ),
         (

@@ -10,7 +10,7 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """Table with the rows of a full refresh per cron tick; only changed keys are computed.
+    """Table whose rows equal a full refresh at each cron tick; a fill computes only changed keys.
 
     Args:
         key: Output columns, which need not be unique: a fill replaces all rows of a key value.

@@ -18,7 +18,7 @@ QUANTITIES = ("seconds", "task_seconds", "rows", "bytes", "bytes_read")
 
 @dataclass(frozen=True, slots=True)
 class ComparedFill:
-    """One fill and its estimate, in a quantity's own unit."""
+    """One quantity of a fill, actual and estimated, such as its seconds or its bytes."""
 
     model: str
     at: datetime

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Maximum spending, by the quantities that are set.
+    """Maximum spending: at least one of `seconds`, `bytes` and `money`.
 
     Args:
         seconds: Seconds of work.

@@ -1,7 +1,7 @@
 """The asset `vde/cost`: spending and savings, as a page and as figures for Dagster's plots.
 
-The sensor `vde_costs` adds an event after new records in the state, without a run; a manual
-materialization of the asset does the same.
+The sensor `vde_costs` reports a materialization, without a run, when the state has new records.
+Materializing the asset manually computes the same page.
 """
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
@@ -114,7 +114,7 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as Markdown; names link to the partitions of an asset, if there is one."""
+    """Write totals as Markdown; with `key`, each name links to that partition of the asset."""
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost

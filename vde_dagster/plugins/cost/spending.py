@@ -1,4 +1,4 @@
-"""Spending, and savings from skipping and reuse, by the log of fills and the applied plans."""
+"""Spending according to the log of fills; savings where plans skipped a fill or reused a table."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ By = Literal["model", "plan", "environment", "day", "month"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A computation, or a computation that was saved.
+    """A fill that ran, or a fill that was not needed.
 
     Args:
         at: Time (UTC).
-        how: `computed`; `skipped`: no input had changed; `reused`: a plan showed another
-            definition, or another environment, without computing the table again.
-        work: The cost; for a saved computation the cost of the last computation.
-        refreshed: Whether only the rows that changes affect were computed.
-        unread_bytes: Bytes of the inputs that it therefore did not read, as an estimate.
+        how: `computed`; `skipped`: no input had changed; `reused`: an environment began to show
+            an existing table.
+        work: The cost; for `skipped` and `reused` the cost that was saved.
+        refreshed: Whether the fill computed only the rows that changes of its inputs affect.
+        unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
     """
 
     at: datetime
@@ -113,9 +113,9 @@ def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
 def spending(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
 ) -> list[Item]:
-    """Return spent and saved work in a half-open range (UTC), in order, of one environment or all.
+    """Return spent and saved work in a half-open range (UTC), in order.
 
-    Work that a rollback reverted is included.
+    Without `environment`, include all environments. Work that a rollback reverted is included.
     """
     store = workspace.store
     fills = store.fills.between(since, until)

@@ -1,7 +1,7 @@
 """dbt projects as a source of models, read from dbt's manifest; dbt is never imported.
 
-`compiling` runs dbt, which writes the manifest and renders `hooks`: a manifest has no compiled
-hooks. `manifest` divides it into units of a node with its tests, so that a changed node is read
-alone. `models` converts a unit to a model: `nodes` converts its configuration and its tests, and
-`relations` the names of tables in its compiled code.
+`compiling` runs dbt, which writes the manifest. dbt does not compile hooks, so `hooks` has dbt
+render them. `manifest` divides the manifest into units: a node with its tests. Only units that
+changed are read again. `models` converts a unit to a model: `nodes` converts its configuration and
+its tests, `relations` replaces names of tables in its compiled code.
 """

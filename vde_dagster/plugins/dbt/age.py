@@ -1,8 +1,8 @@
 """Files that changed after another process wrote a manifest.
 
-A manifest has checksums of its SQL, and the texts of macros, but nothing about properties files:
-these are compared with their state at the first reading of the manifest. A seed is read from its
-file.
+A manifest has checksums of SQL files and the texts of macros. It has no checksums of properties
+files, so these are compared with their hashes when the manifest was first read. Seeds are not
+compared, because their rows are read from their files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash if its macros equal the manifest's macros."""
+    """Return a file's hash if its macros equal the manifest's macros, otherwise `other`."""
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"

@@ -1,9 +1,9 @@
 """Answers to introspective queries of dbt, from what production shows; nothing can be changed.
 
 dbt's process starts `python -m vde_dagster.plugins.dbt.answers ROOT` with its first question. Each
-line of JSON on standard input is answered by a line of JSON. The first line has the names of
-sources, its answer the state of production; later lines are questions. Only questions in SQL need
-an engine, which is started or already warm.
+line of JSON on standard input is answered by a line of JSON. The first line has the names of the
+sources; the reply is `published_state`. Later lines are questions. Only questions in SQL need an
+engine, which is started or already warm.
 """
 
 from __future__ import annotations

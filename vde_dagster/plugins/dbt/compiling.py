@@ -3,8 +3,8 @@
 dbt runs in a cache folder with links to the project's files and one additional macro: an
 `is_incremental()` that queries no table. It is false in the first compile and true in the second
 one, which selects only incremental models. Microbatch models are compiled a third time with
-`--empty`: dbt then marks the relations that it filters by `event_time` when it runs, except where
-a model calls `.render()`. The output is cached by the content of all inputs.
+`--empty`: dbt then limits exactly the relations that a run filters by `event_time`, so not those
+on which a model calls `.render()`. The output is cached by the content of all inputs.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Compiled(NamedTuple):
             incremental models, or if the project has a macro of that name.
         hooks: Rendered hooks, see `Hooks.rendered`; None without any.
         seconds: Duration of the compile; None if the output was cached.
-        left_out: Nodes that dbt did not compile because their code introspects, by unique id with
-            the calls; None without any.
+        left_out: The introspective calls of nodes that dbt therefore did not compile, by the nodes'
+            unique ids; None without any.
         empty: Manifest of microbatch models with inputs limited to no rows; None without any.
     """
 
@@ -219,7 +219,7 @@ class Compiler:
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _mark_filtered(self, cache: Path) -> bool:
-        """Compile microbatch models with limited inputs; return False if dbt fails."""
+        """Compile microbatch models with `--empty`; return False if dbt fails."""
         (cache / "empty").mkdir(exist_ok=True)
         shutil.copyfile(cache / "first" / _PARSED, cache / "empty" / _PARSED)
         selected = ["--select", "config.incremental_strategy:microbatch"]
@@ -232,7 +232,7 @@ class Compiler:
     def _render_hooks(self, project: Path) -> bool:
         """Render hooks with Jinja by dbt; return whether any was rendered.
 
-        This compile never introspects: the query of a hook may be its action.
+        This compile answers no introspective query, because a hook's query may change data.
         """
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
         from vde_dagster.plugins.dbt.manifest import decoded
@@ -433,8 +433,8 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
 def dbt_command(executable: Path) -> list[str]:
     """Return the command that starts dbt.
 
-    A moved environment's script names an interpreter in the old folder: the interpreter next to the
-    script then runs dbt's module.
+    If a Python environment was moved, its `dbt` script names an interpreter that no longer exists.
+    Then the interpreter next to the script is started with dbt's module.
     """
     real = executable.resolve()
     lines = real.read_bytes()[:_HEAD].decode(errors="replace").splitlines()[:2]

@@ -40,7 +40,7 @@ class Context:
     def render(
         self, source: SourceText, code: Expanded, what: str = "query"
     ) -> tuple[str, dict[ModelName, SourceLocation]]:
-        """Return code without macros in Spark SQL, and the tables that it reads.
+        """Return expanded code translated to Spark SQL, and the tables that it reads.
 
         Args:
             what: The code's name in errors.

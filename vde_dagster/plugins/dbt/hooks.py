@@ -1,8 +1,9 @@
 """Hooks of dbt, rendered by dbt in an additional compile because a manifest has their raw text.
 
-A macro after the code of a model renders the model's hooks in the model's context, as `dbt run`
-does, and writes them into a comment of the compiled code. Hooks of runs are rendered as analyses.
-Hooks that query the warehouse, or whose text differs in each run, are not rendered.
+A call of a macro is appended to a model's code. The macro renders the model's hooks in the model's
+context, as `dbt run` does, and writes them into a comment of the compiled code. Run hooks
+(`on-run-start`, `on-run-end`) are rendered as analyses. Hooks that query the warehouse, or whose
+text differs in each run, are not rendered.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Hooks:
 
     Args:
         models: Keys and indexes of hooks, by the unique ids of their nodes.
-        runs: Unique ids of hooks of runs.
+        runs: Unique ids of run hooks: `on-run-start` and `on-run-end`.
     """
 
     manifest: Manifest
@@ -90,9 +91,9 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return all hooks except one file's hooks; the file is found by the end of its path.
+        """Return the hooks without the hooks of a file; `path` may begin with other folders.
 
-        If the file has no hooks, hooks of runs are left out, or else all hooks.
+        If no hook is from the file, leave out the run hooks; if there are none, leave out all.
         """
         nodes = self.manifest.nodes
         models = {
@@ -112,7 +113,7 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """Text of an analysis for each hook of runs, by name."""
+        """Text of an analysis for each run hook, by the analysis' name."""
         nodes = self.manifest.nodes
         texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
@@ -135,7 +136,7 @@ class Hooks:
         return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
 
     def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
-        """Return rendered hooks by unique id, and by key with index ('' for hooks of runs)."""
+        """Return each node's rendered hooks by `KEY INDEX`, or by '' for a run hook."""
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
         for node in compiled.nodes.values():
@@ -146,7 +147,7 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros, including adapters' versions, by the name of the call."""
+    """Return the Jinja of macros by the names that call them: `default__f` also counts as `f`."""
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():
         name = unique_id.rpartition(".")[2]
@@ -173,7 +174,7 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def around_runs(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield hooks of runs in order: the key, and the text, or None if it is unknown."""
+    """Yield run hooks in order, each as key and text; the text is None if dbt did not render it."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

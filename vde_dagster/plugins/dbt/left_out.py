@@ -1,4 +1,4 @@
-"""Nodes that are left out of a project because dbt cannot compile them here, with their readers.
+"""Nodes that are left out of a project: nodes that dbt cannot compile here, and their readers.
 
 The code of an introspective node queries the warehouse while dbt compiles it; without an answer the
 node has no compiled code. Models that read its table cannot be filled, and its tests have no rows.

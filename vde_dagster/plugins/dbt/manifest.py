@@ -57,7 +57,7 @@ class Checksum(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ExtraCte(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An ephemeral model whose query dbt has put into compiled code."""
+    """An ephemeral model whose query dbt inserted into the compiled code of a reader."""
 
     id: str
 
@@ -158,7 +158,7 @@ class Exposure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rows of a unit test: as dbt read them, or as a query.
+    """Rows of a unit test: values that dbt parsed, or a query.
 
     Args:
         input: `ref('a')`, `source('a', 'b')` or `this`; empty for the expected rows.
@@ -233,22 +233,22 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node with all other inputs of its model.
+    """A node, and all else from which its model is made.
 
     Names of tables are in parts, as `Node.relation`.
 
     Args:
-        tests: Tests of its rows.
-        ephemeral: Tables of ephemeral models in its code or in code of its tests, by the names of
-            their common table expressions.
-        owner: Owner of its group.
-        given: Tables whose rows unit tests provide, by the text of the test's input.
+        tests: Tests of the node's rows.
+        ephemeral: Names of ephemeral models, by the names of their common table expressions in the
+            compiled code of the node and its tests.
+        owner: Owner of the node's group.
+        given: Tables for which unit tests provide rows, by `Rows.input`.
         parents: Tables that a Python model reads.
-        event_times: Time columns that dbt filters the inputs of a microbatch by, for each relation.
+        event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
-        limited: Code of a microbatch compiled with `--empty`, which limits filtered inputs; None if
-            it is unknown.
+        limited: Code of a microbatch compiled with `--empty`: dbt limits the relations that it
+            filters in a run. None if it is unknown.
     """
 
     node: Node
@@ -346,7 +346,7 @@ def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> 
                 msgspec.json.decode(node, type=Node)
             except msgspec.ValidationError as own:
                 return ProjectError(
-                    f"the node {unique_id} is not a node of dbt: {own}",
+                    f"the node {unique_id} is invalid: {own}",
                     hint=_AGAIN,
                     location=_at(path, content, content.find(bytes(node))),
                 )
@@ -388,8 +388,8 @@ def divide_units(
 
     Args:
         later: Incremental models compiled with `is_incremental()` being true.
-        hooks: Rendered hooks by unique id, then by key and index as in `Unit.hooks`.
-        limited: Microbatch models compiled with limited inputs.
+        hooks: Each node's `Unit.hooks`, by unique id.
+        limited: Microbatch models compiled with `--empty`.
     """
     later, hooks, limited = later or {}, hooks or {}, limited or {}
     nodes = manifest.nodes
@@ -431,7 +431,7 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return the event_time of each relation, or of an ephemeral model by its query's name."""
+    """Return event_time columns by relation; an ephemeral model counts under its CTE's name."""
     return {
         node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
             node.config["event_time"]
@@ -442,7 +442,7 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return the tables that an exposure reads, also by metrics, semantic models, saved queries."""
+    """Return the tables that an exposure reads, directly or through metrics and saved queries."""
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
@@ -508,9 +508,9 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
 
 
 def _audited(test: Node, manifest: Manifest) -> str:
-    """Return the node whose rows a test audits: the last of several nodes that it reads.
+    """Return the unique id of the node that a test audits: its attached node, or the last it reads.
 
-    An ephemeral model has no rows, so the nodes that it reads are audited.
+    An ephemeral model has no table, so a node that the ephemeral model reads takes its place.
     """
     seen: list[str] = []
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]

@@ -209,7 +209,7 @@ def _with_query(
 
 
 def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
-    """Filter the inputs of a microbatch by their event_time, except for rendered relations.
+    """Filter a microbatch's inputs by event_time, except relations on which it calls `render()`.
 
     Raises:
         ProjectError: The model may render a relation, and no compile with `--empty` shows which.
@@ -284,7 +284,7 @@ def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
 def _test(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write a test's query over the rows of its model before their publication."""
+    """Write a test's query; it reads the model's new rows, before they are published."""
     source = _source(test, context)
     code = without_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node

@@ -1,7 +1,8 @@
 """Names of tables in compiled code: ephemeral models, the model of a test, inputs of microbatches.
 
-dbt puts the query of an ephemeral model before its readers' queries as `WITH __dbt__cte__x AS (…)`.
-Here the model is a node of the graph, so readers name it.
+dbt inserts an ephemeral model's query into each reader's code as `WITH __dbt__cte__x AS (…)`. Here
+an ephemeral model is a model of its own, so the inserted query is removed and readers name the
+model.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def without_ephemeral(
     """Replace queries of ephemeral models in compiled code with tables.
 
     Args:
-        ephemeral: Names in parts, by the names of the common table expressions.
+        ephemeral: The models' names, in parts, by the names of the common table expressions.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -111,7 +112,7 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Limit a table in code to the rows of the interval, by a time column."""
+    """Limit a table in code to rows whose time column is in the interval."""
     return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 
@@ -123,12 +124,12 @@ _LIMITED = re.compile(
 
 
 def has_limits(code: str) -> bool:
-    """Return whether a compile with `--empty` limited a relation."""
+    """Return whether code has a relation that a compile with `--empty` limited."""
     return _LIMITED.search(code) is not None
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Replace the limits of relations in code with filters by the interval.
+    """Replace limits that a compile with `--empty` wrote with filters for the interval.
 
     Args:
         event_times: Time columns by relation; a relation without one is read completely.
@@ -169,7 +170,7 @@ def _last_part(relation: str) -> str:
 def _named(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
-    """Return edits that replace names of tables, with an alias where the name qualifies columns."""
+    """Return edits that replace tables' names; names that qualify columns become aliases."""
     called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
     edits = []
     for i in at:

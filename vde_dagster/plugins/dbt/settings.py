@@ -22,8 +22,8 @@ class DbtSettings(PluginSettings):
         vars: Variables, as for `--vars`.
         grants: Whether GRANT and REVOKE run when a model is published; Spark has these statements
             only with extensions of some catalogs.
-        introspect: Whether introspective macros have answers: for a Spark target from the views of
-            production, which is the default, and for other targets from their warehouse.
+        introspect: Whether introspective calls are answered. For a Spark target, production's views
+            answer them, by default; for other targets, the warehouse answers them.
     """
 
     compile: bool = True

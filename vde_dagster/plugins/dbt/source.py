@@ -106,7 +106,7 @@ class DbtProject:
         return Compiled(first, later, hooks, empty=empty)
 
     def _get_ready(self) -> None:
-        """Find the units at the first use, because dbt may have to run."""
+        """Find the units when they are first needed, because this may run dbt."""
         if self._ready:
             return
         self._ready = True
@@ -332,7 +332,7 @@ class DbtProject:
         )
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return hooks of runs as statements."""
+        """Return run hooks as statements: before a run, and after it."""
         found = self._around[0]
         return found["on-run-start"], found["on-run-end"]
 
@@ -404,7 +404,7 @@ class DbtProject:
 
 
 def _with_tests(unit: Unit | Reader) -> str:
-    """Return the part of a message about a refused node that names its tests."""
+    """Return the end of a message about a refused node: the tests that are not read, either."""
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

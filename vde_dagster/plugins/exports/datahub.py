@@ -198,7 +198,7 @@ class _Proposals:
         }
 
     def _lineage(self, model: Document.Model) -> dict[str, Any]:
-        """Return a dataset's lineage: by column for values, by dataset for rows."""
+        """Return a dataset's lineage: the datasets it depends on, and sources of each column."""
         kind = "TRANSFORMED" if model.has_table else "VIEW"
         parents: dict[str, None] = {}
         for name in self._parents(model):
@@ -223,7 +223,7 @@ class _Proposals:
     def _flows_into(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the sources of a column's values and rows, and possible sources."""
+        """Yield up to three entries: sources of a column's values, of its rows, possible ones."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:
@@ -244,7 +244,7 @@ class _Proposals:
             }
 
     def _parents(self, model: Document.Model) -> Iterator[str]:
-        """Yield the datasets that a model reads, through embedded models."""
+        """Yield the datasets that a model reads, directly or through embedded models."""
         for name in model.parents:
             parent = self._models.get(name)
             if parent is None or self._is_dataset(parent):

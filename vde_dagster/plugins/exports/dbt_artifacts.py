@@ -58,7 +58,7 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        """The environment for names and row counts: production, or the requested one."""
+        """The document's first environment, which gives relation names and row counts, if any."""
         return next(iter(self.document.environments), None)
 
     @cached_property
@@ -213,7 +213,7 @@ class _Artifacts:
         }
 
     def _compiled(self, model: Document.Model) -> str | None:
-        """Return a model's query over relations, which tools parse for its parents."""
+        """Return a model's query with dbt's relation names, in which tools look for parents."""
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []

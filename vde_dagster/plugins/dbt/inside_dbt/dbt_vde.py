@@ -1,10 +1,10 @@
 """Compiling without the warehouse, which continues after introspective nodes.
 
-dbt imports this module when it looks for its plug-ins. Calls of `adapter.…` that dbt itself does
-not make while it parses are introspective: they read the warehouse. For a Spark target `vde`
-answers from its own catalog. A call without an answer ends the compile of its node alone, where dbt
-would end the whole compile. The variable `_VDE_COMPILE` names the file that records the nodes left
-out; without it nothing is changed.
+dbt imports this module when it looks for its plug-ins. A call of `adapter.…` is introspective if
+dbt replaces it by a stub while it parses: such a call reads the warehouse. For a Spark target `vde`
+answers it from its own catalog. Without an answer, only the node of the call is not compiled; dbt
+itself would end the whole compile. The variable `_VDE_COMPILE` names the file that records the
+nodes left out; without the variable, dbt compiles as usual.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEEDS_NO_WAREHOUSE = frozenset(
 class IntrospectionError(BaseException):
     """An introspective call without an answer.
 
-    Not an `Exception`, because dbt and adapters catch exceptions, then continue or raise others.
+    Not an `Exception`: dbt and its adapters catch exceptions, and then continue or raise others.
 
     Args:
         macro: Package and name of the macro that the code calls; empty without a macro.

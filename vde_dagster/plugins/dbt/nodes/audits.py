@@ -1,4 +1,4 @@
-"""dbt's tests as audits: their compiled SQL over the rows before publication."""
+"""dbt's tests as audits, which run a test's compiled SQL on new rows before publication."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _is_proof(test: Node) -> bool:
 
 
 def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
-    """Yield a test's audits: a suffix for the name, a form, and whether the audit blocks."""
+    """Yield for each audit of a test: a suffix of its name, SQL with `{}`, whether it blocks."""
     config = test.config
     inner = (
         "{}"

@@ -1,8 +1,9 @@
-"""Incremental models: their kinds, and one query of both branches of `is_incremental()`.
+"""Incremental models: their kinds, and one query that unites both branches of `is_incremental()`.
 
-dbt computes one branch if the table does not exist yet, and otherwise the other one. If the second
-only has additional conditions, these apply once the table has rows; else the query is the first
-branch while the table has no rows, and the second from then on.
+dbt computes the first branch (false) if the table does not exist yet, otherwise the second. If the
+second branch equals the first with additional conditions, the united query applies these only once
+the table has rows. Otherwise it returns the first branch's rows while the table has none, and the
+second branch's rows later.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Filling:
     """Rules for filling an incremental model.
 
     Args:
-        both: Whether its query has both branches.
+        both: Whether the model's query unites both branches of `is_incremental()`.
         batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for a
             model that reads all rows of its inputs.
         start: First instant with data (UTC), if it is configured.
@@ -166,7 +167,7 @@ def _by_key(
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return properties of kinds whose tables are changed in place."""
+    """Return the properties that are common to kinds whose tables are changed in place."""
     change = str(config.get("on_schema_change") or "ignore")
     if change not in _POLICIES:
         raise ValueError(f"on_schema_change must be one of {', '.join(_POLICIES)}, not '{change}'")
@@ -258,7 +259,7 @@ def column_part(column: str) -> str:
 
 
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a key's columns, and its Spark SQL expressions; raise ValueError for other texts."""
+    """Divide a key's parts into columns and Spark SQL expressions; raise ValueError for others."""
     columns, expressions = [], []
     for part in parts:
         tokens = Token.split(part)
@@ -277,7 +278,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that only the second branch has, with its offsets in that branch."""
+    """A condition that only the second branch has; `start` and `end` are its offsets there."""
 
     start: int
     end: int
@@ -347,7 +348,7 @@ def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Cond
 
 
 def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
-    """Return the second branch, whose conditions apply only once the table has rows."""
+    """Return the second branch, with the given conditions applying only once `this` has rows."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
@@ -355,7 +356,7 @@ def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expa
 
 
 def either(first: str, later: str, this: str) -> str:
-    """Return Spark SQL: the first branch while a table has no rows, and the second later."""
+    """Return Spark SQL with the first branch's rows while `this` is empty, later the second's."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

@@ -1,4 +1,4 @@
-"""The kind of a dbt node, by its materialization and configuration."""
+"""Conversion of a dbt node's materialization and configuration to a kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def filling(
     dialect: str,
     location: SourceLocation,
 ) -> Filling:
-    """Return a node's kind, with its branches and descriptions of ignored configuration.
+    """Return a node's kind, as a part of the rules for filling it.
 
     Args:
         later: An incremental model's compiled code where `is_incremental()` is true, if known.
@@ -67,13 +67,13 @@ def filling(
 
 
 def with_refresh(kind: Kind, node: Node, meta: Mapping[str, Any]) -> Kind:
-    """Return a kind with the configured way to refresh, see `Full.refresh`.
+    """Return a kind with the node's configured `refresh`, see `Full.refresh`.
 
     Args:
         meta: The node's whole `meta`; its key `vde` is read.
 
     Raises:
-        ValueError: The way is unknown, or the node is not computed as a whole.
+        ValueError: The value is unknown, or the kind is not FULL.
     """
     own = meta.get("vde")
     given = own.get("refresh") if isinstance(own, Mapping) else None

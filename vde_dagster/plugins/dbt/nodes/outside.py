@@ -18,7 +18,7 @@ from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
-    """Read an exposure that a file, relative to the root, declares."""
+    """Read an exposure; `path` is the file that declares it, relative to the root."""
     exposure, place = reader.exposure, SourceLocation(path)
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)

@@ -1,4 +1,4 @@
-"""dbt's models in Python: their code, with dbt's generated suffix, as Python models."""
+"""dbt's Python models: their code and the suffix that dbt appends become Python models here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def python_source(
         reads: The tables that it reads, by dbt's names without quotes.
 
     Raises:
-        ProjectError: The types of its columns are not declared, and only a run would show them.
+        ProjectError: The model does not declare its columns' types, which are unknown before a run.
     """
     if node.compiled_code is None:
         raise ProjectError(

@@ -1,9 +1,9 @@
 """Column types of seeds without `column_types`, as dbt infers them for its adapters.
 
-dbt infers types by agate, even if the warehouse then reads the file. A number may have leading
-zeros. Parts of a date (`2024-2-4`) or an instant (`2024-02-04 2:02:21`) may have one digit. An
-instant without seconds needs a `T`. All other forms (`2024/02/04`) are texts. Numbers without
-leading zeros get the types of seeds outside of dbt.
+dbt infers types with its library agate, even if the warehouse reads the file. A number may have
+leading zeros. Parts of a date (`2024-2-4`) or an instant (`2024-02-04 2:02:21`) may have one digit.
+An instant without seconds needs a `T`. All other forms (`2024/02/04`) are texts. Numbers without
+leading zeros get the same types as in seeds outside of dbt.
 """
 
 from __future__ import annotations

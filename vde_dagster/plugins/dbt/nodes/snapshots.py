@@ -1,7 +1,7 @@
 """Snapshots: a table with every version of a row, and a view of it with dbt's own columns.
 
-The table has the rows with the beginning and the end of each version, and with `dbt_is_deleted`
-where deletions are records. A view computes everything else that dbt adds: `dbt_scd_id`,
+The table has the columns of the query, the start and the end of each version, and, if deletions
+are recorded as rows, `dbt_is_deleted`. A view computes everything else that dbt adds: `dbt_scd_id`,
 `dbt_updated_at` and `dbt_valid_to_current`. Source:
 https://docs.getdbt.com/reference/resource-configs/snapshot_meta_column_names
 """
@@ -71,7 +71,7 @@ def table_and_view(model: Model, node: Node, dialect: str) -> tuple[Model, Model
         model: Model with a kind from `snapshot_kind`, and the snapshot's name, query and audits.
 
     Raises:
-        ValueError: Its configuration is wrong.
+        ValueError: The snapshot's configuration is wrong.
     """
     name = ModelName(model.name.namespace, model.name.name + _VERSIONS)
     key = model.asset.key if model.asset is not None else ()

@@ -41,8 +41,8 @@ def with_statements(
 ) -> tuple[Model, tuple[str, ...]]:
     """Add a node's hooks and grants to its model; also return descriptions of ignored hooks.
 
-    A table's hooks surround its query. For a view, settings of the session precede its query, and
-    post-hooks follow its publication.
+    A table's hooks run before and after its query. For a view, statements for the session (as SET)
+    run before its query, and post-hooks run after its publication.
 
     Args:
         rendered: Hooks that dbt rendered, by key and index.
@@ -90,7 +90,7 @@ class _Hooks:
     unread: list[str] = field(default_factory=list)
 
     def statements(self, key: str) -> list[str]:
-        """Return the hooks of a key as statements.
+        """Return the node's hooks under a key (`pre-hook`, `post-hook`) as statements.
 
         In hooks that dbt did not render, only `{{ this }}` is replaced.
         """
@@ -180,7 +180,7 @@ def _relation(node: Node) -> str:
 
 
 def _names_alone(text: str, node: Node, dialect: str) -> bool:
-    """Return whether a word of a hook, outside strings, is the name of the hook's table."""
+    """Return whether a hook, outside strings, names its table without a schema."""
     name, tokens = (
         node.relation[-1].lower(),
         Token.split(text, dialect),

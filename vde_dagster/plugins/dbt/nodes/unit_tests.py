@@ -28,7 +28,7 @@ def read_unit_tests(
     """Return a model's unit tests, and descriptions of ignored parts.
 
     Args:
-        incremental: The model with the query of its later runs, if that is known.
+        incremental: The model with only its `is_incremental()` branch, if that is known.
         file: Returns the path of a package's file relative to the root.
 
     Raises:
@@ -78,7 +78,7 @@ def _unit_test(
 
 
 def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
-    """Return rows in the form of the project's tests; dbt compares only the given columns."""
+    """Return a unit test's rows as a table; with `partial`, only its columns are compared."""
     if isinstance(rows.rows, str):
         return replace(written(path, rows.rows), partial=partial)
     given = rows.rows or []

@@ -16,8 +16,8 @@ _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
 def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
     """Return a node's schedule, as fields of `Model`.
 
-    Incremental models and snapshots are filled up to the instant of each plan: whole days or
-    batches, and a part of the current batch, which the next plan fills again.
+    A plan fills incremental models and snapshots up to the present. The last day or batch is
+    incomplete then, and the next plan fills it again.
 
     Args:
         meta: The node's whole `meta`; its key `vde` is read.

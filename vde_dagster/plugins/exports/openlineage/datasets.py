@@ -1,4 +1,4 @@
-"""Datasets: physical tables by their location, with the names of environments as symlinks.
+"""Datasets: physical tables, named by location, with environments' view names as symlinks.
 
 A dataset's fields are the columns of its model, under their logical names. Naming of files and
 tables: https://openlineage.io/docs/spec/naming.
@@ -59,7 +59,7 @@ class DatasetName:
 
 @dataclass
 class Shown:
-    """Models of a plan or of an environment's version; `view` returns the name of their views."""
+    """Models of a plan or of an environment's version; `view` returns a model's view name."""
 
     workspace: Workspace
     content: Plan | Environment
@@ -84,7 +84,7 @@ class Shown:
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
-        """Return the dataset's name of a model: for its table, its view, or an external table."""
+        """Return the name of a model's dataset: its table, its view, or an external table."""
         table, snapshot = self.table(model), self.snapshot(model)
         if table is not None:
             return self.for_table(table)
@@ -113,10 +113,10 @@ class Shown:
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return the datasets that a model reads, each once; embedded models have none.
+        """Return the datasets that a model reads, each once; for embedded models, what they read.
 
         Args:
-            fill: The fill whose versions of the datasets are reported, where they are known.
+            fill: A fill; the versions of the datasets that it read are reported, as far as known.
         """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
@@ -201,7 +201,7 @@ class Shown:
         return found
 
     def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield the names of a table, production's first: receivers show the first."""
+        """Yield a table's names; production's view is first, because receivers show the first."""
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
             self._others[table.id] = [(env, entry.name) for env, entry in entries]
@@ -240,7 +240,7 @@ class Shown:
         )
 
     def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
-        """Yield the reads of datasets: reads of an embedded model become reads of its parents.
+        """Yield a model's reads; for an embedded parent, the reads of that parent's parents.
 
         Each read is, as in `Snapshot.reads`, a parent, its column, an output column, and the use.
         """
@@ -258,7 +258,7 @@ class Shown:
 
 
 def _through(outer: str, inner: str) -> str:
-    """Return the kind of lineage of a column through two queries."""
+    """Return the kind of lineage of a column that reads another query's column."""
     if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer

@@ -129,7 +129,7 @@ class _Sender:
                 self.refused.keep(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
-        """Send an event; return the receiver's error if the event alone may be its cause."""
+        """Send an event; return a server error, which this event alone may have caused."""
         from requests import HTTPError
         from requests.exceptions import RetryError
 
@@ -181,7 +181,7 @@ class Refused:
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
-        """Return the error that reports the events; delivery continues after them."""
+        """Return the error that reports the refused events; the next delivery begins after them."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "

@@ -1,4 +1,4 @@
-"""Versions of environments: publications, rollbacks, drops, audits, and tables that are gone."""
+"""Events of environments: publications, rollbacks, drops, audits, and deleted tables."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Publications:
     def _ended(
         self, at: str, before: Environment | None, now: Environment, shown: Shown
     ) -> Iterator[DatasetEvent]:
-        """Yield the ends of views that no longer exist; their tables may still exist."""
+        """Yield an event for each view that was dropped; its table may still exist."""
         if before is None:
             return
         earlier = self._content(before)
@@ -132,7 +132,7 @@ class Publications:
                 yield _dropped(at, DatasetName(shown.catalog, str(view)))
 
     def _is_made(self, record: OutboxRecord, before: Environment | None, table_id: str) -> bool:
-        """Return whether a publication is the first that shows a table; a rollback never is."""
+        """Return whether a publication is the first to show a table; never for a rollback."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False

@@ -178,7 +178,7 @@ class Runs:
                 yield one.event(RunState.ABORT, record.at, error="its process died")
 
     def _attempt(self, record: OutboxRecord) -> list[OutboxRecord]:
-        """Return the records of a plan's attempt up to one of its records."""
+        """Return the records of the same attempt to apply a plan, up to the given record."""
         own = [
             one
             for one in self._plan_records(record.subject["plan"])
@@ -230,7 +230,7 @@ class Runs:
                 yield from audit_events(job, run, shown.output(snapshot), results)
 
     def _plan_started(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
-        """Return the start of a plan's attempt, which precedes its child runs."""
+        """Return the start event of an attempt to apply a plan; it precedes the fills' events."""
         known = self.workspace.store.plans.record(plan.id)
         again = any(
             one.kind == "failed" and one.number < record.number
@@ -261,7 +261,7 @@ class Runs:
         return Job(self.namespace, f"apply.{plan.environment}", facets=facets)
 
     def plan_run(self, plan_id: str, record: OutboxRecord) -> str:
-        """Return the run id of the attempt at a plan that a record belongs to."""
+        """Return the run id of an attempt to apply a plan: the attempt that wrote a record."""
         own = self._plan_records(plan_id)
         failed = sum(one.kind == "failed" and one.number < record.number for one in own)
         return self.id("plan", plan_id, failed)
@@ -353,7 +353,7 @@ class _Fill:
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
     def audited(self, at: datetime) -> Iterator[RunEvent]:
-        """Yield a run of the audits of the range, whose input is the fill's output."""
+        """Yield a run for the range's audits; its input dataset is the fill's output."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
@@ -439,7 +439,7 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
 
 
 def _begins_attempt(begun: OutboxRecord, end: OutboxRecord) -> bool:
-    """Return whether the first record begins the attempt of the second record."""
+    """Return whether record `begun` began the attempt that record `end` belongs to."""
     keys = ("table", "start", "end", "branch")
     same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
     return begun.kind == "begun" and same
