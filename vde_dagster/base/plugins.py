@@ -118,7 +118,7 @@ class Seam(Generic[Part]):
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:
-        """Return the installed part with a name, or None if there is none.
+        """Return the installed part with a name, or None if it is not installed.
 
         Raises:
             UsageError: The part cannot be imported, or two distributions define the name.

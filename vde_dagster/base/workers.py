@@ -31,7 +31,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """One worker's results for one request; each value is None if the worker failed."""
+    """One worker's results for one request; if the worker failed, all `values` are None."""
 
     worker: int
     items: Sequence[Any]

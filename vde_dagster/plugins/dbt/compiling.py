@@ -3,8 +3,9 @@
 dbt runs in a cache folder with links to the project's files and one additional macro: an
 `is_incremental()` that queries no table. It is false in the first compile and true in the second
 one, which selects only incremental models. Microbatch models are compiled a third time with
-`--empty`: dbt then limits exactly the relations that a run filters by `event_time`, so not those
-on which a model calls `.render()`. The output is cached by the content of all inputs.
+`--empty`: dbt then limits exactly the relations that a run filters by `event_time`. A relation
+written with `.render()` is neither limited nor filtered. The output is cached by the content of all
+inputs.
 """
 
 from __future__ import annotations

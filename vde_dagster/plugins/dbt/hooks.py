@@ -174,7 +174,7 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def around_runs(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield run hooks in order, each as key and text; the text is None if dbt did not render it."""
+    """Yield run hooks in order, each as key and text; a hook without a rendered text has None."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

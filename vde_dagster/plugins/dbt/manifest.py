@@ -233,7 +233,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node, and all else from which its model is made.
+    """A node, and all other inputs for converting it to a model.
 
     Names of tables are in parts, as `Node.relation`.
 
@@ -242,7 +242,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         ephemeral: Names of ephemeral models, by the names of their common table expressions in the
             compiled code of the node and its tests.
         owner: Owner of the node's group.
-        given: Tables for which unit tests provide rows, by `Rows.input`.
+        given: Tables whose rows a unit test replaces, by `Rows.input`.
         parents: Tables that a Python model reads.
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.

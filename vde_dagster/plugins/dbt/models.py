@@ -209,7 +209,7 @@ def _with_query(
 
 
 def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
-    """Filter a microbatch's inputs by event_time, except relations on which it calls `render()`.
+    """Filter a microbatch's inputs by event_time, except those with `.render()`.
 
     Raises:
         ProjectError: The model may render a relation, and no compile with `--empty` shows which.

@@ -1,8 +1,7 @@
 """Names of tables in compiled code: ephemeral models, the model of a test, inputs of microbatches.
 
 dbt inserts an ephemeral model's query into each reader's code as `WITH __dbt__cte__x AS (…)`. Here
-an ephemeral model is a model of its own, so the inserted query is removed and readers name the
-model.
+an ephemeral model is a separate model: the inserted query is removed, and readers name the model.
 """
 
 from __future__ import annotations

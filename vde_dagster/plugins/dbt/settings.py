@@ -22,8 +22,8 @@ class DbtSettings(PluginSettings):
         vars: Variables, as for `--vars`.
         grants: Whether GRANT and REVOKE run when a model is published; Spark has these statements
             only with extensions of some catalogs.
-        introspect: Whether introspective calls are answered. For a Spark target, production's views
-            answer them, by default; for other targets, the warehouse answers them.
+        introspect: Whether introspective calls get results: for a Spark target from production's
+            views (the default), for other targets from the warehouse.
     """
 
     compile: bool = True

@@ -213,7 +213,7 @@ class _Artifacts:
         }
 
     def _compiled(self, model: Document.Model) -> str | None:
-        """Return a model's query with dbt's relation names, in which tools look for parents."""
+        """Return a model's query with dbt's relation names; tools find a model's parents there."""
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []
