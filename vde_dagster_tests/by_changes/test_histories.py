@@ -286,3 +286,28 @@ def test_after_random_histories_it_is_as_if_made_whole(world: World) -> None:
 
 def _changed_inputs(backlog: Backlog) -> str:
     return next(describe_backlog(backlog)).rpartition(": ")[2]
+
+
+@pytest.mark.spark
+def test_rows_with_a_constant_column_are_deleted_by_copy_on_write(
+    spark_engine: SparkEngine, tmp_path: Path
+) -> None:
+    query = "SELECT o.id, c.name, 'x' AS mark FROM raw.o JOIN raw.c ON o.c = c.id"
+    properties = "physical_properties ('write.delete.mode' = 'copy-on-write')"
+    runs = DailyRuns(
+        tmp_path / "project",
+        {
+            "models/marked.sql": f"MODEL (name m.marked, kind FULL (refresh changes), {properties})"
+            f"; {query}"
+        },
+        "CREATE TABLE lakehouse.raw.o (id INT, c INT) USING iceberg",
+        "CREATE TABLE lakehouse.raw.c (id INT, name STRING) USING iceberg",
+        "INSERT INTO lakehouse.raw.c VALUES (1, 'a'), (2, 'b')",
+        "INSERT INTO lakehouse.raw.o VALUES (1, 1), (2, 1), (3, 2), (4, 2)",
+    )
+    runs.sql("UPDATE lakehouse.raw.o SET c = 2 WHERE id = 1")
+    assert runs.run() == {"m.marked": 1}
+    found = runs.workspace.query("prod", "SELECT id, name, mark FROM m.marked ORDER BY id")
+    names = ["b", "a", "b", "b"]
+    assert list(found.rows) == [(number, name, "x") for number, name in enumerate(names, 1)]
+    runs.workspace.close()

@@ -189,6 +189,9 @@ def _equal(left: str, right: str, names: Names) -> str:
 def _computed(frame: DataFrame, what: str) -> Iterator[str]:
     """Compute rows, and provide a temporary view of them.
 
+    The view is of the rows, not of their query: where a column is a constant, Spark loses it from
+    the subquery that finds the files of a copy-on-write DELETE.
+
     Raises:
         NotWrittenError: Spark cannot compute them.
     """
@@ -198,10 +201,10 @@ def _computed(frame: DataFrame, what: str) -> Iterator[str]:
     frame.persist()
     try:
         try:
-            frame.count()
+            rows = frame.localCheckpoint()
         except PySparkException as error:
             raise NotWrittenError(_cannot(what, error)) from error
-        frame.createOrReplaceTempView(view)
+        rows.createOrReplaceTempView(view)
         try:
             yield view
         finally:
