@@ -120,7 +120,7 @@ class Workspace(Handles):
 
     @cached_property
     def environments(self) -> Environments:
-        """Published environments: rolled back, frozen, audited, dropped, and their versions."""
+        """Operations on published environments: list versions, roll back, freeze, audit, drop."""
         from vde_dagster.execution.environments.environments import Environments
 
         return Environments(self)

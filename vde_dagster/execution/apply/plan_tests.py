@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """Unit tests of a project's files, for plans of these files."""
+    """Unit tests in a project's files, which run before a plan of these files is applied."""
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]

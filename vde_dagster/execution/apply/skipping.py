@@ -60,7 +60,7 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Contents of a fill's input tables before the fill began.
+    """States of a fill's input tables before the fill began, and what it reads of them.
 
     Args:
         commits: Commits to read, by parent, for parents whose new commits suffice.
@@ -226,7 +226,7 @@ class Skipping:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the contents of tables if they are unchanged, else None."""
+    """Return the tables' states if they are unchanged since `was`, else None."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None
@@ -247,7 +247,7 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Return the contents of tables, reusing `known` contents of unchanged metadata files."""
+    """Return tables' states; a `known` state is reused if the metadata file is unchanged."""
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:

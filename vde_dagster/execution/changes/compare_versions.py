@@ -62,7 +62,7 @@ class ModelChanges:
         since: Number of the earlier version; 0 for none.
         until: Number of the later version; `publication_id` is its publication.
         why: For `resync`, the reason why the view must be read again.
-        key: Columns that pair the images of one row, if any.
+        key: Columns that pair the `update_before` and `update_after` of a row, if any.
         columns: (name, Spark SQL type) of the result.
         query: Spark SQL for the rows, for any session with the project's catalog.
         steps: Changes of each version that changed something, if requested by version.

@@ -202,7 +202,8 @@ def expand_changes(
     """Replace calls of `changes` by names of tables; also return the tables' queries.
 
     Args:
-        version: The queried version; changes of its environment are read, by default up to it.
+        version: The queried version of an environment; changes are read up to this version by
+            default.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}

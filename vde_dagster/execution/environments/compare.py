@@ -122,7 +122,7 @@ def compare_data(
 
 
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Add up the rows of commits between two snapshots; going back, additions count as removals."""
+    """Add up the rows of commits between two snapshots; undone commits count inversely."""
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]
@@ -239,7 +239,7 @@ def changes_until(
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count changes of tables by other writers, within the kept metadata."""
+    """Count the rows that other writers added and removed, if the metadata still shows it."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

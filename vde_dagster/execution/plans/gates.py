@@ -46,7 +46,7 @@ class Gates:
         """Evaluate the project's gates for a plan that another user may have written.
 
         Args:
-            approved: Whether a person has read the plan, so that its texts must also be correct.
+            approved: Whether a person has read the plan; if so, its texts are checked, too.
 
         Raises:
             VdeError: The plan's fields contradict its content, the environment has changed since,

@@ -59,7 +59,7 @@ class Batch(Sequence[Pair]):
 def signal_caller(
     environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
 ) -> Ready:
-    """Return the caller of signals for a plan.
+    """Return the function that calls the signals of models for a plan.
 
     Signals are called once, while planning. An apply fills the intervals that were ready then,
     because these were approved: intervals that become ready later are left to the next run.

@@ -32,7 +32,7 @@ class Wanted:
     """Unit test to create.
 
     Args:
-        queries: Queries for rows of parents, by their names; first rows of other parents.
+        queries: Queries for rows of parents, by parent; other parents get their first rows.
         limit: Maximum number of rows per parent.
         variables: The test's variables, including `start`, `end` and `execution_time`.
         name: The test's name; by default `test_` and the model's name.
@@ -62,7 +62,7 @@ class Created:
 
 
 def create_test(handles: Handles, wanted: Wanted) -> Created:
-    """Write a test of a model that passes.
+    """Write a passing test of a model.
 
     Raises:
         UsageError: The model or environment does not exist, the file exists, a value cannot be

@@ -194,7 +194,7 @@ class Catalog(Protocol):
         ...
 
     def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
-        """List every table and view."""
+        """Return the pointers of all tables and views, by name."""
         ...
 
     def every_pointer(self) -> list[Pointer]:

@@ -298,7 +298,7 @@ def _report_pinned(
     past: Collection[int],
     pins: Mapping[int, list[tuple[str, int, int]]],
 ) -> None:
-    """Report the snapshots that only pins keep, with the versions and their size in bytes."""
+    """Report the snapshots that only pins keep, their size, and the versions that pin them."""
     held = [number for number in sorted(past) if number in pins]
     if not held:
         return

@@ -252,7 +252,7 @@ class ShownStore:
         return self.database.column(query, connection)
 
     def previews(self) -> list[tuple[str, Entry]]:
-        """Return the entries on branches of production's tables, by environment."""
+        """Return (environment, entry) for each entry that shows a preview's current state."""
         table = schema.tables.c
         query = select(table.table_id).where(
             table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
