@@ -117,7 +117,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
         for table in list(again.find_all(exp.Table)):
             _rename(table, *readings[reading_number(table.name)].split("."))
         same = _version(write(again), schema) == version
-    except (SqlglotError, SemanticError, RecursionError) as error:
+    except (SqlglotError, SemanticError, RecursionError, LookupError) as error:
         raise NotRefreshableError("its columns cannot be assigned to tables") from error
     if not same or not isinstance(tree, exp.Query):
         raise NotRefreshableError("its columns cannot be assigned to tables")
