@@ -199,7 +199,7 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version; raise if more than runs changed it since planning."""
+        """Return the environment's version, after checking that only runs changed it."""
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:
@@ -208,7 +208,7 @@ class Applier:
         return base
 
     def _real_tables(self) -> Plan:
-        """Register the plan's snapshots and tables; return the plan with reused existing tables."""
+        """Register the plan's snapshots and tables; return the plan with the tables to use."""
         self.handles.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
         made = self.handles.store.tables.ensure_all(new) if new else {}

@@ -267,7 +267,7 @@ class RangeFiller:
 
     @contextmanager
     def _alone_on_branch(self, interval: Interval) -> Iterator[None]:
-        """Exclude other commits to the attempt's branch, and commits after a failure."""
+        """Let no other thread commit to the attempt's branch; raise if another batch failed."""
         with self._landing:
             if self._unsure:
                 raise ExecutionError(

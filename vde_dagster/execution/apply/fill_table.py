@@ -38,7 +38,7 @@ class _Batches:
     """Size of a model's batches, halved after a lack of memory.
 
     Args:
-        most: Maximum units per batch; None until memory was lacking.
+        most: Maximum units per batch; None before memory was lacking.
         current: Batch being filled, or the batch that failed.
     """
 

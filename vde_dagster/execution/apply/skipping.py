@@ -60,7 +60,7 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """States of a fill's input tables before the fill began, and what it reads of them.
+    """States of a fill's input tables before the fill began, and the parts that it reads.
 
     Args:
         commits: Commits to read, by parent, for parents whose new commits suffice.

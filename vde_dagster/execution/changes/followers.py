@@ -1,6 +1,6 @@
 """Updates of production's views of changes after its publications.
 
-It imports the module `views`, which parses SQL, only for projects that have or want such views.
+The module `views`, which parses SQL, is imported only if a project has or requests such views.
 """
 
 from __future__ import annotations

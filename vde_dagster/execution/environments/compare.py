@@ -239,7 +239,7 @@ def changes_until(
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count the rows that other writers added and removed, if the metadata still shows it."""
+    """Count the rows that other writers added and removed in commits that the metadata has."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

@@ -178,7 +178,7 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield parents whose table is not created yet; for a parent without table, its parents."""
+    """Yield parents whose table is not created yet; for a view, such parents of the view."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

@@ -168,7 +168,7 @@ def _identity(mistake: ProjectError) -> tuple[str, str]:
 def _edited(
     handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
-    """Apply fixes to texts, except a fix that overlaps an earlier one; return both."""
+    """Return texts with fixes applied, and these fixes; an overlapping fix is left out."""
 
     def text(path: str) -> str:
         if path in texts:

@@ -54,7 +54,7 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Remove noted ranges that a fill covers, except those noted during its apply; return these."""
+    """Remove noted ranges that a fill covers; ranges noted during its apply stay: return these."""
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:
