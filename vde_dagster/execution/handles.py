@@ -14,9 +14,10 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.locations import normal_location
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.workers import Workers
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.memo import SnapshotMemo
 from vde_dagster.planning.build_snapshots import CatalogColumns, MoreMistakes, build_snapshots
+from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.files import decoded, file_of_project, git_changes
 from vde_dagster.project.settings import Settings, expand_secrets
@@ -306,7 +307,8 @@ class Handles:
         try:
             return build_snapshots(
                 models,
-                catalog_columns or self.catalog_columns,
+                catalog_columns
+                or (self.catalog_columns if warnings is None else self._external_columns),
                 memo=self._memo,
                 parsed=parsed,
                 scalar_functions=self.settings.scalar_functions,
@@ -332,6 +334,26 @@ class Handles:
         """Return (column, Spark SQL type) of a table in the catalog; None if it does not exist."""
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
+
+    def _external_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+        """Return the columns of a table like `catalog_columns`.
+
+        Raises:
+            ProjectError: It is a view of production, whose model the project no longer has.
+        """
+        from vde_dagster.lakehouse.publishing.view_ledger import published_views
+
+        columns, ref = self.catalog_columns(name), TableRef(name.namespace, name.name)
+        if columns is not None:
+            with self.lakehouse.store.database.reading() as connection:
+                views = published_views(connection, self.lakehouse.catalog_name, refs=[ref])
+            if ref in views and views[ref].environment == PRODUCTION:
+                raise ProjectError(
+                    f"{name} is a view of '{PRODUCTION}', but no file of the project defines it",
+                    hint="restore the model's file, or remove its name from the queries that read "
+                    "it; a table that others write needs another name",
+                )
+        return columns
 
     def use_project(self, project: Project, memo: SnapshotMemo) -> None:
         """Continue with a project that was read elsewhere, for example with unsaved texts."""

@@ -69,7 +69,7 @@ def build_snapshots(
         models: The project's models, external ones included.
         catalog_columns: Columns of external tables that are not all declared. It returns no columns
             for a table that was not looked up; mistakes that unknown types may have caused are then
-            only warnings.
+            only warnings. It raises ProjectError for a name that no external table may have.
         memo: Caches results between processes.
         parsed: Syntax trees of queries that were parsed before; the call modifies the trees.
         scalar_functions: User functions that are deterministic and scalar.
@@ -204,7 +204,13 @@ class _Building:
         if any(parent not in out for parent in graph[name]):
             return None  # A parent has a mistake, so what it has is not known.
         if _needs_catalog_columns(model):
-            columns = self._catalog_columns(name)
+            try:
+                columns = self._catalog_columns(name)
+            except ProjectError as error:
+                self._mistakes[name] = ProjectError(
+                    error.message, hint=error.hint, location=model.location
+                )
+                return None
             if columns is None and not model.columns:
                 self._absent.add(name)
             elif columns is not None and not columns:
