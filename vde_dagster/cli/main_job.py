@@ -165,7 +165,7 @@ def _origin(job: Any, location: Any) -> Any:
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
-    """Show rows of the published model with the fewest columns among those without readers."""
+    """Show rows of the published table that has the fewest columns and that no model reads."""
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(
         (

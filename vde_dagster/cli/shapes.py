@@ -62,7 +62,7 @@ def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any
 
 
 def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
-    """Return the state of an environment's mirrored views as text, with its duration."""
+    """Return the state of an environment's mirrored views, and the time in it, as text."""
     if standing is None or standing.since is None:
         return str(standing or "")
     seconds = int((now - standing.since).total_seconds())

@@ -87,7 +87,7 @@ _LAST_MERGED: list[tuple[_Resources, dict[frozenset[str], _Resources]]] = []
 
 
 def _required_resources(asset: ModelAssets, resources: _Resources) -> _Resources:
-    """Return the resources that an asset requires, as one object for equal requirements."""
+    """Return the resources that an asset requires; equal requirements share one object."""
     if asset.resource_defs:
         return merge_resource_defs(asset.resource_defs, resources, asset)
     if not _LAST_MERGED or _LAST_MERGED[0][0] is not resources:
@@ -152,7 +152,7 @@ def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
 
 
 def output_without_events(name: str) -> dg.Output[None]:
-    """Return an asset's output without events by Dagster, because the step has written them.
+    """Return an output without Dagster's own events, because the step has written its events.
 
     Dagster would copy one event's metadata and tags to every partition of the run. Without an
     output, it would skip the assets downstream.

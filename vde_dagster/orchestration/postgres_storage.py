@@ -44,7 +44,7 @@ class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[m
 
 
 class BatchedPostgresStorage(DagsterPostgresStorage):  # type: ignore[misc]
-    """Storage of dagster-postgres, whose event log stores batches; it has the same `config`."""
+    """Storage with the `config` of dagster-postgres, whose event log stores batches."""
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Any:

@@ -40,7 +40,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     _origin: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the run as the origin of its work: the run writes its own events."""
+        """Record the run as the origin of its work, because the run writes its own events."""
         if context.run_id is not None and context.instance is not None:
             self._origin = run_origin(context.instance, context.run_id)
 

@@ -76,12 +76,12 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
 
 
 def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return the models that the given models read, directly or indirectly, without these."""
+    """Return the other models that the given models read, directly or indirectly."""
     return _reach(names, {name: parents(models, name) for name in models})
 
 
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return the models that read the given models, directly or indirectly, without these."""
+    """Return the other models that read the given models, directly or indirectly."""
     return _reach(names, children(models))
 
 
@@ -107,8 +107,8 @@ class AuditOrder:
     """The order of audits relative to fills.
 
     Args:
-        before: By model, the tables in its audits that are filled before it, like its parents.
-        late: By model, the tables in its audits that can only be filled after it.
+        before: By model, the tables that its audits read and that are filled first, like parents.
+        late: By model, the tables that its audits read and that can only be filled after it.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Return the order of audits: late if they read a table that depends on the audited model.
+    """Return the order of audits; an audit that reads a table downstream of its model is late.
 
     The models must have no cycles.
     """

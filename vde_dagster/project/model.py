@@ -270,7 +270,7 @@ class Model:
         return _SESSION_STATEMENT.match(statement) is not None
 
     def place(self, offset: int | None) -> SourceLocation:
-        """Return the place in the model's file of a character of the query."""
+        """Convert an offset in the query to its place in the model's file."""
         if offset is None or not self.origins:
             return self.location
         place = place_in(self.origins, offset)
@@ -428,9 +428,9 @@ class LoadedFile:
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
         variables: Environment variables that were read for it; `*` for all.
-        catalogs: Catalogs that the file names and the settings do not.
-        repeatable: Whether the content depends on nothing else, so that the file is read again
-            only after a change of these files or variables.
+        catalogs: Catalogs that the file names, but the settings do not list.
+        repeatable: Whether the content depends only on the file, `uses` and `variables`. If so, the
+            file is read again only after one of these has changed.
         unread: Parts of the file without effect, as texts for a warning.
     """
 

@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\s*([&|^()]|[^\s&|^()]+)")
 def select(
     models: Models, patterns: Sequence[str], changed: Changed | None = None
 ) -> set[ModelName]:
-    """Return the models that match any of the patterns; no pattern selects all.
+    """Return the models that match any of the patterns; without patterns, all models.
 
     A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for differences from a
     branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all except)

@@ -83,7 +83,7 @@ class DagsterSettings:
         auto_apply: Policy for automatic applies by the sensor, by environment.
         schedules: Five-field cron of runs, by environment.
         schedule_tz: IANA time zone of these crons.
-        default_environment: Environment of plans without a name.
+        default_environment: Environment of a plan if none is given.
         prefix: Prefix of every name of the project in Dagster, including asset keys, if several
             projects share a code location or an instance; empty for the short names.
         preview_rows: Number of newest rows of a fill that Dagster stores and shows; 0 for none.

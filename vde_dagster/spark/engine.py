@@ -71,7 +71,7 @@ class SparkEngine:
 
     Args:
         settings: The project's settings, or only those for Spark.
-        lakehouse: The catalog without Spark; not needed by an engine that only reads.
+        lakehouse: Access to the catalog without Spark; an engine that only reads does not need it.
         join: Starts or returns an existing Spark session, in whose JVM the engine works.
     """
 
@@ -186,7 +186,7 @@ class SparkEngine:
             )
 
     def fill(self, task: FillTask) -> FillResult:
-        """Fill one range of a table in one Iceberg commit, even an empty one, on the task's branch.
+        """Fill one range of a table in one Iceberg commit on the task's branch, even without rows.
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was canceled.

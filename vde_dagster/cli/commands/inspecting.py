@@ -39,7 +39,7 @@ At = Annotated[
 
 Refresh = Annotated[
     bool,
-    typer.Option("--refresh", help="Print the SQL that finds the rows to refresh from changes."),
+    typer.Option("--refresh", help="Print the SQL that finds the rows that changes affect."),
 ]
 WithPlugins = Annotated[
     bool,
@@ -89,7 +89,7 @@ def render(
 
 
 def _refresh_text(refresh: TableRefresh) -> str:
-    """Return the SQL that finds what to refresh, or the reason why all rows are computed."""
+    """Return the SQL that finds the rows to refresh, or the reason for computing all rows."""
     changed = "only gained rows" if refresh.only_added else "changed"
     if refresh.why_all:
         return f"-- {refresh.table} {changed}: all rows are computed, as {refresh.why_all}"

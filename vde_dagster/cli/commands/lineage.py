@@ -25,7 +25,7 @@ Column = Annotated[
     str, typer.Argument(metavar="MODEL[.COLUMN]", help="The model, or one of its columns.")
 ]
 Down = Annotated[bool, typer.Option("--down", help="Show consumers, not sources.")]
-Impact = Annotated[bool, typer.Option("--impact", help="Show what a change of its values affects.")]
+Impact = Annotated[bool, typer.Option("--impact", help="Show what a change of the column affects.")]
 Of = Annotated[
     str | None,
     typer.Option(

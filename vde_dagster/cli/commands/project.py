@@ -176,7 +176,7 @@ Rules = Annotated[
 
 Fixed = Annotated[
     bool,
-    typer.Option("--fix", help="Apply unambiguous fixes first, also for errors of planning."),
+    typer.Option("--fix", help="First apply unambiguous fixes, also of planning errors."),
 ]
 
 

@@ -223,7 +223,7 @@ def _check_parents(
 
 
 def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> PhysicalTable:
-    """Return the table; fail if a range is still empty, as it is not due or parents lack data."""
+    """Return the filled table; fail for ranges that are not due or whose parents lack data."""
     assert version.table is not None
     table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
@@ -237,7 +237,7 @@ def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSe
 
 
 def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[Any]:
-    """Yield the status, for the published model, of chosen checks that the run did not evaluate."""
+    """Yield the published model's status of the chosen checks that the run did not evaluate."""
     for event in AuditEvents(work.projection).standing(name):
         if event.check_name in chosen and event.asset_check_key not in work.evaluated:
             yield from work.report(event)

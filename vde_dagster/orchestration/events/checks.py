@@ -1,8 +1,8 @@
 """Audits and unit tests: asset checks for published versions, observations for other versions.
 
 Dagster keeps one status of a check per asset, the latest. So a check is evaluated once per
-publication, over all rows that the model then contains, and after every later audit. Failing rows
-of one day keep the check failing when the next day passes.
+publication, over all rows that the model then contains, and after every later audit. If rows of one
+day fail, the check keeps failing after a successful audit of the next day.
 
 The status belongs to the published model: production's version or, for a model that production does
 not have, the version published last. Audits of other environments, and of plans that were not
@@ -87,7 +87,7 @@ class AuditEvents:
     context: ProjectionContext
 
     def published(self, environment: Environment, only: Collection[ModelName]) -> Events:
-        """Yield the audits of the given models that a publication changed or audited."""
+        """Yield audit results of the models in `only` that a publication changed or audited."""
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._audited_models(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
@@ -96,7 +96,7 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield checks whose recorded status differs from the state, of all or given models."""
+        """Yield checks whose recorded status differs from the state; by default for all models."""
         for audited in filter(self._decides, self._audited_models(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)
@@ -134,7 +134,7 @@ class AuditEvents:
                 yield from self._version_events(audited, only_new=True)
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield failing rows of audits in a failed plan as observations: nothing was published."""
+        """Yield observations of failing rows in a failed plan, which has published nothing."""
         for audited in self._failed(plan):
             yield self._observation(audited)
 
@@ -445,7 +445,7 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
-    """Yield the latest result of each unit test, for its check and for its observations."""
+    """Yield, per unit test, the latest result that sets its check and the latest that does not."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}

@@ -67,7 +67,7 @@ class OutboxCursor:
     Args:
         number: Last record that was forwarded or left to a run.
         runs: Runs that were still working, each with the number before its first record.
-        compared: Last finished step of an incomplete comparison of everything; empty without one.
+        compared: Last finished step of an unfinished comparison of everything, or empty.
         part: Last finished part of the events of the record after `number`.
     """
 
@@ -151,7 +151,7 @@ class OutboxForwarder:
         return OutboxCursor(cursor.store, number, runs, part=self._part)
 
     def _unrecorded(self, number: int) -> int:
-        """Count the partitions without an event yet, in models that later records fill."""
+        """Count partitions without an event, in models that records after `number` fill."""
         later = self.store.outbox.since(number, MOST_RECORDS)
         tables = {record.subject["table"] for record in later if record.kind == "fill"}
         catalog = self.projector.context.read_again().catalog

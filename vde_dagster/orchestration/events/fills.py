@@ -38,7 +38,7 @@ class Filled:
     """Partition of a version that holds rows.
 
     Args:
-        fill: Latest fill of the partition; a record without a plan and a commit if unknown.
+        fill: Latest fill of the partition; if unknown, a record without a plan and a commit.
         rows: Number of rows, if known for this partition alone.
         bytes: Bytes of the files that hold only this partition, if there are such files.
     """

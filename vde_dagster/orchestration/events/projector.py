@@ -79,8 +79,8 @@ class Projector:
     """Turns records of the outbox into Dagster's events.
 
     A plan that fills a published table keeps its fills on branches until its publication. Events of
-    all its fills are written at its end, because the order of events must match the order of the
-    work that their pointers record.
+    its fills are written when the plan ends, because events must be in the order of the work. The
+    pointers of the events record this order.
 
     Args:
         live_since: Time (UTC) at which the run began to write its own events. No other process has
@@ -103,8 +103,7 @@ class Projector:
 
         Args:
             is_own: Whether a run of this Dagster instance wrote the records. Such a run shows its
-                failure itself, and a fill that was started from a partition's page has no plan
-                page.
+                own failure. If it fills on demand, its plan gets no page.
             after: Last finished part of a publication's events, after which to continue.
         """
         record = group[0]

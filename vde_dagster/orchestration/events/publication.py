@@ -84,10 +84,10 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield new events of filled partitions whose environment now has other versions of parents.
+    """Yield new events of a model's filled partitions if other versions of its parents are used.
 
-    The data version stays, so nothing downstream becomes stale. The pointers to the parents' events
-    move, so earlier events do not count as changes.
+    The data version stays, so nothing downstream becomes stale. The new events point to
+    the log's newest record, so Dagster counts no earlier event of a parent as a change.
     """
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
@@ -149,7 +149,7 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether an environment comes first among those that show a version."""
+    """Check whether an environment is the first of all environments that show a version."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

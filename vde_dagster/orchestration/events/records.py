@@ -92,7 +92,7 @@ class FailedWork:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """End of a part of a large record's events; a later call can continue after it."""
+    """Marker after a part of a large record's events; a later call can continue from here."""
 
     key: str
 
@@ -317,7 +317,7 @@ class Origins:
 
 
 def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, list[OutboxRecord]]:
-    """Return the runs that may still write events, with what they have recorded so far."""
+    """Return the runs that may still write events, with the records that they have written."""
     unfinished = instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
     ids = [run.run_id for run in unfinished]
     found = {run_id: store.outbox.by(run_origin(instance, run_id)) for run_id in ids}

@@ -84,8 +84,8 @@ Body = Callable[[Work, Any], Iterator[Any]]
 def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str, dg.JobDefinition]:
     """Return the jobs without partitions, by their names without the prefix.
 
-    Jobs of schedules and of the sensor list the models that they compute, for the models' pages.
-    Dagster hides the launchpad of such jobs: people use `vde_run` and `vde/apply`.
+    Jobs of schedules and of the sensor list the models that they compute: the models' pages show
+    these jobs. Dagster hides the launchpad of such jobs, so people use `vde_run` and `vde/apply`.
     """
     names = catalog.names
     computed = {
@@ -154,7 +154,7 @@ def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.Asse
 
 
 def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
-    """Register a function as a job, with the function's name and docstring for the job's step."""
+    """Register a function as the step of a job; the step has the function's name and docstring."""
 
     def register(body: Body) -> Body:
         _JOBS.append((name, config, description, body))

@@ -86,7 +86,7 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
 def _with_warning(
     result: dg.SensorResult | dg.SkipReason, warning: str
 ) -> dg.SensorResult | dg.SkipReason:
-    """Append a warning to a tick's message; the log has the warning of a tick without a message."""
+    """Append a warning to a tick's message; without a message, only the log has the warning."""
     if isinstance(result, dg.SkipReason):
         return dg.SkipReason(f"{result.skip_message}. {warning}")
     if isinstance(result.skip_reason, dg.SkipReason):
@@ -101,10 +101,10 @@ def evaluate(
     """Check the files once; plan changes and request the pages of new plans.
 
     The cursor is the hash of all files, so a tick on an unchanged project only reads the files'
-    times and sizes and the closed plans of the state. After the hash it lists the plans of those
-    files that await approval: they are withdrawn when the files change again, and planned again
-    when their environment changes. An error in a file fails the tick and keeps the cursor, so the
-    next tick checks again.
+    times and sizes and the closed plans of the state. After the hash, the cursor lists the plans of
+    these files that await approval. A tick withdraws them when the files change again, and replaces
+    them when their environment changes. An error in a file fails the tick and keeps the cursor, so
+    the next tick checks again.
     """
     try:
         found = project_hash(root)

@@ -140,7 +140,7 @@ _UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
-    """Return the unit of time partitions from `start` to `now` (UTC), perhaps a coarser one."""
+    """Return a model's interval unit, or a coarser one if `start` to `now` (UTC) is long."""
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
     while index < len(units) - 1:
@@ -194,7 +194,7 @@ def partition_keys(
     """List the partitions of a version that lie completely within ranges, each with its range.
 
     Yields:
-        (partition key, its range); a single pair, with the last range, without intervals.
+        (partition key, its range); without a time dimension one pair, with the last range.
     """
     unit = time_unit(partitions)
     if unit is not None:

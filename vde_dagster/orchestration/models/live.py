@@ -53,8 +53,7 @@ class LiveVersion:
         snapshot: Definition that the first reader refers to.
         table: Table with its rows; None for views and for versions that are not built yet.
         readers: Environments that refer to it, production first; `WORKING_COPY` comes last.
-        parents: Version of each parent that the first reader combines it with, by name, and of each
-            table behind a view.
+        parents: The first reader's version of each parent, and of each table in `behind`, by name.
         building: Environments whose approved plans will publish it.
         behind: Tables that it reads through views in the first reader's environment.
     """

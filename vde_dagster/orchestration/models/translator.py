@@ -210,7 +210,7 @@ class VdeTranslator:
         return None
 
     def get_retry_policy(self, model: Model) -> dg.RetryPolicy | None:
-        """Return the retry policy of a model's step; errors that would fail again stop at once.
+        """Return the retry policy of a model's step; errors that would recur are not retried.
 
         Example:
             ```python

@@ -260,7 +260,7 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield models whose rows differ; the current state of one table on both sides is equal."""
+        """Yield models whose rows differ; a table whose current state both sides show is equal."""
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):

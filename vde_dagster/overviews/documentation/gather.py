@@ -116,7 +116,7 @@ def document_models(
 
     Args:
         snapshots: Parents before children.
-        published: Returns the published types of a snapshot's columns, for unknown types.
+        published: Returns the published types of a snapshot's columns, to use if a type is unknown.
     """
     readers: dict[str, list[str]] = {}
     for name, snapshot in snapshots.items():

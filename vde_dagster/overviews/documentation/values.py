@@ -269,7 +269,7 @@ class DefinitionDifference:
 
     Args:
         change: `added`, `modified`, `affected` or `removed`; `category` is its effect on the data.
-        old: Id of the earlier snapshot; None for an added model, and `new` for a removed model.
+        old: Id of the earlier snapshot; None for an added model. A removed model has no `new`.
         reasons: Reasons of the difference, in sentences, the cause first.
     """
 
@@ -286,11 +286,11 @@ class DefinitionDifference:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """Table whose rows a publication changed; numbers if known.
+    """Table whose rows a publication changed; None for an unknown number.
 
     Args:
         what: `new`, `changed`, or `back` after a rollback.
-        added: Rows written since; a rewritten row counts as added and removed.
+        added: Rows written since the previous version; a rewritten row counts as added and removed.
         removed: Rows deleted or rewritten.
     """
 
@@ -329,7 +329,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class RowsDiffer:
-    """Model with different rows in two environments or versions; numbers if known.
+    """Model with different rows in two environments or versions; None for an unknown number.
 
     Args:
         before: Number of rows of the old version at its publication; `after` is for the new one.
@@ -350,7 +350,7 @@ class EnvironmentDifference:
 
     Args:
         new: Name of the first environment or version (`dev`, `prod@41`); `old` names the other one.
-        tables: Models with equal definitions but different tables, or states of a table.
+        tables: Models with equal definitions but different tables, or two states of one table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """
 

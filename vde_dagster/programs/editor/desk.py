@@ -87,7 +87,7 @@ class Outlook:
 
     Args:
         plan: None if planning is impossible; `why` has the reason.
-        seconds: The work expected from earlier fills, by model.
+        seconds: Duration of the work by model, estimated from earlier fills.
     """
 
     environment: str

@@ -187,7 +187,7 @@ def _model_renamed(
 
 
 def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
-    """Return the edit of one mention; a plain column in SELECT is two mentions in one word."""
+    """Return the edit of one mention; a plain column in SELECT both reads and names a column."""
     span = one.span
     if one.keeps:
         return Edit(span.start, span.end, old + one.keeps.format(new))

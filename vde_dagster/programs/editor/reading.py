@@ -56,7 +56,7 @@ class Mention(NamedTuple):
         output: Whether the word also names an output column, which needs an alias to keep its name
             when the word changes.
         qualifies: Whether the word is a table's name, not an alias, in front of a column.
-        keeps: Text to add after the word instead of replacing it, with `{}` for the new name.
+        keeps: Text to add after the word, which stays; `{}` in the text is the new name.
         by_hand: Whether only the author can change the word: an edit cannot be proved right.
     """
 

@@ -3,8 +3,8 @@
 Only a documentation site has scripts, which may request only the site's files. Any other script
 would have the rights of this server's pages, and could read everything.
 
-A client that is still sending when the connection ends gets a socket error, and never sees the
-response that explains why its write was refused.
+The server reads a request to its end before it responds, even if it refuses the request. A client
+that is still sending when the connection ends would get a socket error instead of the response.
 """
 
 from __future__ import annotations

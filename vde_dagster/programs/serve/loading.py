@@ -31,7 +31,7 @@ _BYTES = 256 * 1024 * 1024
 
 
 def _size(answer: Tagged) -> int:
-    """Return the cache space of a response, so that the cache holds at most `_ANSWERS`."""
+    """Return a response's space in the cache, at least one `_ANSWERS`th of the cache."""
     return max(len(answer.content), _BYTES // _ANSWERS)
 
 
@@ -67,7 +67,7 @@ class Loader:
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
         """Return metadata for reading a model's rows here; raises as `table` does.
 
-        A column with two names occurs twice, which PyIceberg reads, but not every engine.
+        A column with two names occurs twice in it. PyIceberg can read this, some engines cannot.
         """
         if name not in served.doubled:
             return self._metadata(served, name, self._location(served, name))

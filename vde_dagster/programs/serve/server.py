@@ -109,7 +109,7 @@ class Limits:
     Args:
         head_bytes: Bytes of a request's line and headers.
         head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
-        taken_seconds: Limit for receiving `taken_bytes`, or the whole response.
+        taken_seconds: Seconds for a client to receive `taken_bytes`, or the rest of the response.
         taken_bytes: Minimum number of bytes per `taken_seconds`.
         by_address: Maximum number of connections from one address.
     """

@@ -87,7 +87,7 @@ class Repeats:
         self._known: dict[str, bool] = {}
 
     def among(self, workspace: Workspace, ids: Iterable[str]) -> set[str]:
-        """Return the ids of the given snapshots that have two output columns of one version."""
+        """Return the ids of the snapshots in `ids` with two output columns of the same version."""
         wanted = set(ids)
         for snapshot in workspace.store.snapshots.load(wanted - self._known.keys()).values():
             versions = {column.version for column in snapshot.columns}

@@ -45,7 +45,7 @@ def config_files(root: Path) -> list[str]:
 
 
 def load_dotenv(root: Path) -> None:
-    """Load `.env` of a SQLMesh project into the environment, overriding it, as SQLMesh does."""
+    """Set the variables of a SQLMesh project's `.env`; like SQLMesh, override existing ones."""
     if os.path.isfile(root / DOTENV) and config_files(root):
         from dotenv import load_dotenv as load
 

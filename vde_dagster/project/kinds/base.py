@@ -142,12 +142,12 @@ class Kind:
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
             because their rows depend on existing rows.
         restates_whole: Whether restating a range refills everything from the first interval on.
-        lookback: Number of earlier intervals that each new interval refills; like the next five
-            attributes, a field of the kinds that let users set it.
+        lookback: Number of earlier intervals that each new interval refills. This and the next
+            five attributes are fields only of the kinds that let users set them.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
-        disable_restatement: Whether production never refills, because its sources may no longer
-            have the data.
+        disable_restatement: Whether production never refills the models, for example because
+            their sources no longer have the data.
         auto_restatement_cron: Cron expression: production's first run after each tick restates
             filled intervals; None for never.
         auto_restatement_intervals: Number of latest intervals to restate; None for all.

@@ -99,8 +99,8 @@ class ScdType2(Kind):
         invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
         updated_at_name: Column with the time of a row's last update, if there is one.
         as_dbt: Whether versions start and end exactly as in dbt's snapshots: at `updated_at`, for
-            every row of the query, with NULL equal to nothing.
-        deleted_name: Added column that is `True` in records of deletions, or empty for none.
+            every row of the query. NULL then equals no value.
+        deleted_name: Added column that is `True` in records of deletions; empty for no such column.
         refresh: With `changes`, a fill compares only keys that its inputs' changes affect.
     """
 

@@ -297,7 +297,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether merging again changes nothing: only kept columns depend on the old values."""
+        """Whether merging again changes nothing: assignments read `target` only to keep values."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

@@ -57,14 +57,14 @@ class WaitingFiles:
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Add the files that determine the columns needed by a file to the file's `uses`."""
+        """Add to a file's `uses` the files that determine the columns that its macros need."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Mark columns as unknown for files that can be read without them; return these files."""
+        """Mark columns as unknown if their files can be read without them; return these files."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

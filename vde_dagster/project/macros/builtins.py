@@ -368,7 +368,7 @@ def _var(expander: MacroContext, arguments: list[str]) -> str:
 
 
 def _sql(expander: MacroContext, arguments: list[str]) -> str:
-    """`@SQL('text'[, 'kind'])`: the text as SQL, with variables replaced; or a value."""
+    """`@SQL('text'[, 'kind'])`: the text as SQL with variables replaced, or a constant as SQL."""
     if not arguments:
         raise expander.error("@SQL takes a text", "write @SQL('a + @x')")
     text = expander.expand_text(arguments[0])

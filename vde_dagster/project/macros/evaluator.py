@@ -144,7 +144,7 @@ class MacroEvaluator:
 
         Variables of the settings and of a blueprint are SQL text; variables of `@DEF` and the run's
         times are expressions; `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name`
-        are plain texts. The literal argument of a macro call may also be used as a name.
+        are plain texts. A name may also be a SQLGlot literal, such as a macro's argument.
         """
         scope = self._expander.scope
         found = _Locals(
@@ -268,7 +268,7 @@ class MacroEvaluator:
 
 
 class _Locals(dict[str, Any]):
-    """Variables by name; a key may also be the literal of an unannotated argument."""
+    """Variables by name; a key may also be a name as a SQLGlot literal."""
 
     def __missing__(self, key: object) -> Any:
         name = getattr(key, "name", None)

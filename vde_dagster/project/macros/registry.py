@@ -146,7 +146,7 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add code to a field of the current load's `Collector`, which must have code by name."""
+    """Add code, by lower-case name, to the mapping `where` of the current load's `Collector`."""
     collector = _current.get()
     if collector is not None:
         getattr(collector, where)[name.lower()] = code

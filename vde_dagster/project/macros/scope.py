@@ -40,7 +40,7 @@ class MacroScope:
         environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
         hint: Returns the hint for a text that cannot be translated, given the function that could
-            be trusted; None for the hint of a model's own file.
+            be trusted. Without this function, the hint for model files applies.
     """
 
     macros: Mapping[str, UserMacro]

@@ -1,4 +1,4 @@
-"""Python model files: `@model(…)` turns functions into models; others write CUSTOM tables.
+"""Python model files: `@model` functions, and `@materialization` functions for CUSTOM tables.
 
 The tables that a model reads are found in its code, in calls such as `context.table("…")`.
 """

@@ -125,7 +125,7 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Return whether a class, also as the base of each of `children`, only binds names."""
+        """Return whether a class only binds names, also when it is a base class of `children`."""
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]

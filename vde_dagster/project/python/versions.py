@@ -141,7 +141,7 @@ class _Reach:
     def is_in_order(self, module: Module) -> bool:
         """Return whether the order of a module's statements can matter.
 
-        It does not if statements only bind names, each once, and no built-in names.
+        The order is irrelevant if statements only bind names, each once, and no built-in names.
         """
         kept = self.kept[module]
         runs = range(len(module.statements))

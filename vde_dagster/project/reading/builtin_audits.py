@@ -66,7 +66,7 @@ def _rows(test: str, **more: Build) -> Build:
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Return a builder of queries for rows that meet a test `{c}` of values of an argument."""
+    """Return a builder of queries for rows that meet a test; `{c}` is a value of `argument`."""
 
     def build(items: Items) -> str:
         tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]
@@ -76,7 +76,7 @@ def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
 
 
 def _outside(value: str) -> Build:
-    """Return a builder of the test that a value is outside `min_v` and `max_v` (NULL: no limit)."""
+    """Return a builder of a test for values outside of `min_v` to `max_v`; NULL means unlimited."""
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"

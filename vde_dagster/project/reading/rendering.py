@@ -127,9 +127,9 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement that runs on published views, with Spark's name of the project's catalog.
+    """Render a statement that runs on published views; replace the catalog's name by Spark's.
 
-    In other statements, table names cannot be recognized from the text alone.
+    Other statements stay unchanged: their text alone does not show which names are tables.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names

@@ -139,7 +139,7 @@ class Gateway:
 
 
 def start_path(visible: Mapping[str, str]) -> Path | None:
-    """Return the file for a configuration's command; None if Spark's scripts do more.
+    """Return the file for a configuration's command; None if only Spark's scripts can start it.
 
     Args:
         visible: The part of the configuration for command lines, see `command_line_config`.

@@ -50,7 +50,7 @@ def create_physical_table(
 
     Args:
         columns: (physical name, Spark SQL type) in order.
-        branch: The branch that is written first; created with the table if the lakehouse makes it.
+        branch: The branch that is written first; the lakehouse creates it if it creates the table.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.

@@ -58,7 +58,7 @@ def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None
 
 
 def imported() -> list[str]:
-    """Return this process's installed modules; a project's own are read again for each command."""
+    """Return this process's installed modules; each command imports a project's own modules."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep, str(Path(__file__).parents[2]))
     return [
         name

@@ -95,7 +95,7 @@ def is_missing_table(error: VdeError, table: str) -> bool:
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place that Spark's message names in a query; for inserted casts, the column.
+    """Find the place that Spark's message names in a query; for a cast around it, the column.
 
     Args:
         query: The query, which Spark may have received as a subquery.

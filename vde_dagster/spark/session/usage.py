@@ -46,12 +46,12 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of the tasks of some jobs; None if it is unknown for one of the jobs.
+    """Usage of the tasks of some jobs; None for a figure that is unknown for one of the jobs.
 
     Args:
         task_seconds: The total run time of the tasks.
-        bytes_read: The size of the files that the scans of the jobs planned, without files of
-            changed rows.
+        bytes_read: The size of the files that the scans of the jobs planned. Iceberg's scans of
+            changed rows do not report a size and are not included.
     """
 
     task_seconds: float | None = None

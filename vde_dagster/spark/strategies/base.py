@@ -220,7 +220,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """A lock per physical table, for steps that are cheaper one by one than retried."""
+        """A lock per physical table, for steps that are cheaper in sequence than with retries."""
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 

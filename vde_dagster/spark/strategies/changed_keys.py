@@ -24,7 +24,7 @@ class KeysView:
     columns: tuple[str, ...]
 
     def is_in(self, side: str) -> str:
-        """Return the condition that a row of an alias has one of the values; NULLs are equal."""
+        """Return the condition that a row of `side` has one of the key values; NULLs are equal."""
         same = (f"vde_keys.{quote(name)} <=> {side}.{quote(name)}" for name in self.columns)
         return f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {' AND '.join(same)})"
 
@@ -61,7 +61,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
-    """Return the model's rows with the given keys; all rows without them."""
+    """Return the model's rows with the given keys; without `keys`, all rows."""
     if keys is None:
         return write.frame
     from pyspark.sql import functions

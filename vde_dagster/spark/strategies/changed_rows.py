@@ -1,8 +1,8 @@
 """Fills that add and delete single rows, or merge aggregates with the changes of inputs.
 
-Each method writes one commit that readers see, whose rows are those that a fill of all rows would
-write. Before anything is committed, the changes are computed: their queries evaluate expressions
-for rows that the model's query may leave out before, which may fail.
+Each method makes one commit that readers see; the table's rows are then the same as after a fill of
+all rows. The changes are computed before anything is committed, because computing them may fail:
+their queries evaluate expressions for rows that the model's query may filter out first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _COPIES = "vde_copies"
 
 
 class NotWrittenError(Exception):
-    """The changes cannot be written, and nothing was; the message has the reason."""
+    """The changes cannot be written, and nothing was written; the message has the reason."""
 
 
 def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
     """Write the changes of a table's rows.
 
     Raises:
-        NotWrittenError: They contradict the table's rows, or Spark cannot compute them.
+        NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the changes.
     """
     _check_head(write, changed.since)
     if isinstance(changed, ChangedGroups):
@@ -76,13 +76,13 @@ def _append(write: Write, changed: ChangedRows) -> None:
     try:
         write.writer(rows, write.task.branch).append()
     except PySparkException as error:
-        raise NotWrittenError(_cannot("the rows that came", error)) from error
+        raise NotWrittenError(_cannot("the changes", error)) from error
 
 
 def _change_rows(write: Write, changed: ChangedRows) -> None:
-    """Add and delete rows; a row that the table has several times is deleted, and the rest added.
+    """Add and delete rows, after adding up the signs of equal rows.
 
-    Signs of equal rows are added up before.
+    If one of several copies of a row is deleted, all copies are deleted and the others added again.
     """
     from pyspark.sql import functions
 
@@ -92,7 +92,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
     rows = as_table_rows(changes, write.task, write.types, [_SIGN])
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
-    with _computed(net, "the rows that came and went") as view:
+    with _computed(net, "the added and deleted rows") as view:
         came = net.where(f"{_COPIES} > 0")
         if net.where(f"{_COPIES} < 0").isEmpty():
             write.writer(_repeated(write, came), write.task.branch).append()
@@ -107,7 +107,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
                 f"ON {_equal('went', 'target', names)} WHERE went.{_COPIES} < 0 "
                 f"GROUP BY {went}"
             )
-            with _computed(left, "the rows that went"):
+            with _computed(left, "the deleted rows"):
                 if not left.where(f"{_COPIES} < 0").isEmpty():
                     raise NotWrittenError("the table lacks rows that its last fill wrote")
                 _delete(write, staging, view, names, f"{_COPIES} < 0")
@@ -128,7 +128,7 @@ def _repeated(write: Write, rows: DataFrame) -> DataFrame:
 
 
 def _merge_groups(write: Write, changed: ChangedGroups) -> None:
-    """Replace groups by what merging their aggregates with the changes gives."""
+    """Replace the changed groups by the result of merging their aggregates with the changes."""
     from vde_dagster.semantics.refresh.merged import merge_query
 
     outputs = [*changed.key, *(total.column for total in changed.totals)]
@@ -141,7 +141,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI")
-    with _computed(changes, "what changes add to each group") as view:
+    with _computed(changes, "the changes of the groups") as view:
         listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
         same = _equal("target", "changed", [(at[output], output) for output in changed.key])
         among = f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {same})"
@@ -153,9 +153,9 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
 
         def put_together(staging: str) -> None:
             merged = write.session.sql(query)
-            with _computed(merged, "the groups that changed") as groups:
+            with _computed(merged, "the changed groups") as groups:
                 if not merged.where("vde_lost").isEmpty():
-                    raise NotWrittenError("its groups contradict the changes")
+                    raise NotWrittenError("the table's groups contradict the changes")
                 left = merged.where("NOT vde_gone")
                 rows = as_table_rows(left, write.task, write.frame_types)
                 if changed.key:

@@ -108,7 +108,7 @@ class Unmanaged(Partitions):
     """
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether partitions are replaced: added rows always change the table."""
+        """Return whether the fill replaces partitions; a fill that appends always changes rows."""
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite
 

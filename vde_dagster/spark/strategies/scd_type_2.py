@@ -117,7 +117,7 @@ class Versions:
         return [name for name in self.types if name not in added]
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows, one per key, all current."""
+        """Return the query for an empty table's first rows: one current version per key."""
         begin = self._since() if self.kind.begins_when_seen else self._literal(SEEN)
         given = {self.valid_from: begin, self.valid_to: f"CAST(NULL AS {self._type})"}
         return self._select(given, self._taken(source))
@@ -150,7 +150,7 @@ class Versions:
     def _changes(self, target: str, source: str) -> str:
         """Return the changes, one row each, with the changed version.
 
-        Both sides are read once: a query may not return the same rows twice.
+        Both sides are read once, because a second read of a query may return other rows.
         """
         old, new = self._latest(target), self._taken(source)
         keys = range(len(self.kind.unique_key))
@@ -322,7 +322,7 @@ class DbtVersions(Versions):
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes, one row each; a version ends once, at the latest of several ends."""
+        """Return the changes, one row each; if several rows end one version, the latest counts."""
         keys = range(len(self.kind.unique_key))
         old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
         on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)

@@ -19,11 +19,11 @@ class WholeTable(Strategy):
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether only some rows are written, which may be the same rows again."""
+        """Return whether the fill writes only some rows, which may equal the rows before."""
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:
-        """Overwrite all rows, or change the rows that differ; all rows if that is impossible."""
+        """Change only the rows that differ if that is possible; otherwise overwrite all rows."""
         changed = write.task.changed
         if isinstance(changed, ChangedRows | ChangedGroups):
             try:

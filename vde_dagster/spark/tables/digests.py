@@ -47,7 +47,7 @@ class Digester:
 
     Args:
         sets: The sets of columns to digest.
-        tiles: (range, condition for its rows) per digest; None for all rows.
+        tiles: (range, condition for its rows) per digest; None as a condition selects all rows.
         whole: Whether the write replaces all rows of the table.
         types: Spark SQL types of the written columns, if known beforehand.
     """

@@ -141,7 +141,7 @@ class IcebergTable:
         return True
 
     def cherry_pick(self, source: str, onto: str) -> int | None:
-        """Apply the only commit of one branch, its added and removed files, to another branch.
+        """Apply a branch's only commit, with its added and removed files, to another branch.
 
         If the other branch has no newer commit, it is fast-forwarded.
 

@@ -315,7 +315,7 @@ def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
 
 
 def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
-    """Yield the tables of the SELECT at the cursor, without the other parts of a union."""
+    """Yield the tables of the SELECT at the cursor, but not of a union's other SELECTs."""
     depth, part = 0, 0
     parts: list[list[Token]] = [[]]
     for index, token in enumerate(tokens):

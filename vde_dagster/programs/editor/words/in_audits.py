@@ -27,7 +27,7 @@ class AuditQuery(NamedTuple):
     """An audit for one model that uses it.
 
     Args:
-        model: A model with the audit's query, whose `@this_model` is the audited model.
+        model: A model whose query is the audit's; `@this_model` in it is the audited model.
         reads: The models that the query may name.
         start: Start of the query in the file.
         end: End of the query in the file.
