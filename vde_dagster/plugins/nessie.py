@@ -1,7 +1,7 @@
 """A Nessie server as the catalog: any number of tables and views change in one commit.
 
-A commit names the branch's state at which its pointers were read. Nessie refuses the commit if one
-of its keys has changed since, but accepts changes of other keys. Source:
+A commit names the branch's commit at which its pointers were read. Nessie refuses a commit if one
+of its keys has changed since then; changes of other keys do not matter. Source:
 https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
 """
 
@@ -42,7 +42,7 @@ class NessieSettings(PluginSettings):
     """A Nessie server that is the Iceberg catalog, in place of the state's database.
 
     Args:
-        uri: Base of its API, which ends in `/api/v2`; empty for none.
+        uri: URL of the server's API, which ends in `/api/v2`; empty if Nessie is not used.
         ref: The branch with tables and views.
         token: A bearer token; `${NAME}` is read from the environment when used.
     """
@@ -121,7 +121,7 @@ class NessieCatalog:
 
         Raises:
             PointerMovedError: A pointer is not at `before`.
-            StoreError: The server cannot be reached; the changes may have happened.
+            StoreError: The server cannot be reached; it may have made the changes.
         """
         if not swaps:
             return
@@ -183,7 +183,7 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Configure Iceberg's own client, which is part of its Spark runtime."""
+        """Return Spark's properties for Nessie; Iceberg's Spark runtime contains the client."""
         return SparkCatalog(
             {
                 "catalog-impl": "org.apache.iceberg.nessie.NessieCatalog",
@@ -320,7 +320,7 @@ class NessieServer:
 
         Raises:
             NessieConflict: One of the names was changed since, or conflicts with another name.
-            StoreError: The server cannot be reached; the commit may have happened.
+            StoreError: The server cannot be reached; it may have made the commit.
         """
         body = {"commitMeta": {"message": message}, "operations": list(changes)}
         self._send("POST", f"{self._tree(read_at)}/history/commit", body)

@@ -182,7 +182,7 @@ def test_the_signature_of_one_plan_is_none_of_another(team: Team, vde: Vde) -> N
         "plan", "sign", team.file, "--key", team.root / "anna.pem", "--project", team.reviewer.root
     )
     assert sign_again.code == 2
-    assert "has signatures of other content" in sign_again.err
+    assert "earlier signatures are for other content" in sign_again.err
 
 
 def test_a_key_is_made_once_for_its_owner_alone_and_never_printed(

@@ -1,8 +1,8 @@
 """Metrics that belong to an environment, compiled by MetricFlow, see docs/metrics.md.
 
 `definitions` reads `metrics/*.yaml`, `dialects` translates dbt's expressions, `layer` gets a
-metric's SQL from MetricFlow, `reading` finds the columns that it reads, `kept` stores definitions
-with environments, `answers` compares metrics of two environments. Metrics are readers of models,
+metric's SQL from MetricFlow, `reading` finds the columns in that SQL, `kept` stores definitions
+with environments, `answers` compares metrics in two environments. Metrics are readers of models,
 like dashboards and syncs, so that plans and lineage include them.
 """
 

@@ -18,7 +18,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class DifferentValue:
-    """A metric's value that differs between two environments; None for a missing row.
+    """A metric's values that differ between two environments; None if one of them lacks the row.
 
     Args:
         by: The values of the dimensions, in the comparison's order.
@@ -92,7 +92,7 @@ def compare(
 
 
 def redefined(layers: tuple[SemanticLayer, SemanticLayer], question: Question) -> tuple[str, ...]:
-    """Return the metrics of a question whose SQL differs between two layers."""
+    """Return a question's metrics with different SQL in two semantic layers."""
     one, other = layers
     asked = ((name, replace(question, names=(name,))) for name in question.names)
     return tuple(name for name, alone in asked if one.sql(alone) != other.sql(alone))

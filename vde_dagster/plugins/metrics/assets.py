@@ -1,4 +1,4 @@
-"""Metrics as Dagster assets, downstream of the models they read: their value per publication."""
+"""Metrics as Dagster assets: downstream of the models that they read, with their values."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
 def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the values of metrics, read with one query, and the rows of saved queries."""
+    """Yield metrics' values, all from one query, and saved queries' rows, each as metadata."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

@@ -86,8 +86,8 @@ class Definitions:
     """All metrics of a project, parsed by MetricFlow.
 
     Args:
-        models: Models that semantic models are based on, by their names in SQL, with the first
-            place of each.
+        models: Models that semantic models are based on, by their names in SQL, each with the
+            place that mentions it first.
         places: Places of metrics and saved queries, by name.
     """
 
@@ -224,7 +224,7 @@ class _Reading:
         return ProjectError(_single_line(said), hint=_HINT, location=place)
 
     def _unplaced(self, message: str) -> ProjectError:
-        """Return a mistake at the place of a value that its message names."""
+        """Return an error with a message, located at the first value that the message mentions."""
         every = self.documents.values()
         places = (_named_in(one, message, names) for names in (False, True) for one in every)
         place = next((place for place in places if place), self.first)
@@ -285,7 +285,7 @@ def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
 
 
 def _configured(written: dict[str, Any]) -> dict[str, Any]:
-    """Return only dbt's time spines; in the legacy form they are names of tables."""
+    """Return only dbt's time spines; the legacy form of a time spine names a table."""
     spines = list(written.get("time_spines") or ())
     for one in () if spines else written.get("time_spine_table_configurations") or ():
         named = [part.strip('`"') for part in one["location"].split(".")]  # As dbt quotes them.
@@ -309,7 +309,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message mentions; without `names`, names do not count."""
+    """Return the place of a value that a message mentions; `names`: also of an object's name."""
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []

@@ -1,4 +1,4 @@
-"""Translation of dbt's semantic manifest, whose expressions have the dialect of the adapter."""
+"""Translation of the expressions in dbt's semantic manifest from the adapter's dialect to Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def manifest_in_spark(path: Path, text: str, manifest: str, settings: Settings) 
         manifest: The text of dbt's `manifest.json`, which names the adapter.
 
     Raises:
-        ProjectError: Expressions cannot be translated, or have functions that are not verified.
+        ProjectError: Expressions cannot be translated, or use functions that are not verified.
     """
     dialect = adapter_dialect(manifest)
     if dialect == "spark":
@@ -59,7 +59,7 @@ AGGREGATIONS = ("avg", "median", "percentile_cont")
 
 
 def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the objects with expressions, each with the name of the innermost element around it."""
+    """Yield each expression: the name of the element around it, its JSON object, and its key."""
     if isinstance(value, list):
         for one in value:
             yield from _expressions(one, name)
@@ -73,7 +73,7 @@ def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], s
 
 
 def _translate(text: str, dialect: str, settings: Settings) -> str:
-    """Translate an expression, with Jinja's expressions as values."""
+    """Translate an expression; each `{{ … }}` counts as a value and stays unchanged."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)

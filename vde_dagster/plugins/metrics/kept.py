@@ -1,8 +1,8 @@
 """Definitions of metrics, in the files and stored with an environment.
 
-An environment keeps the texts of the files of its plan, so `prod@41` evaluates a metric by its
-definition at that version. An environment without kept definitions, published by an older release,
-uses the current files.
+A plan stores the texts of the metrics' files with its environment, so `prod@41` evaluates a metric
+by its definition at that version. An environment that an older release published has no stored
+texts; its metrics are evaluated by the current files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "metrics"
 
 
 def _kept_text(workspace: Handles) -> str | None:
-    """Return the files of metrics as one text; None if they cannot be determined here."""
+    """Return the files of metrics as one text; None if this process cannot determine them."""
     if find_spec("metricflow") is None:
         return None
     texts = {path.as_posix(): text for path, text in _texts(workspace).items()}

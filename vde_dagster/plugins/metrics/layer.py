@@ -44,7 +44,7 @@ class Question:
         names: Metrics, or one saved query, which has its own dimensions and conditions.
         by: Dimensions and entities.
         where: Conditions in Spark SQL over dimensions, or with MetricFlow's `{{ Dimension(…) }}`.
-        grain: The unit of the metrics' own time to group by, one of `GRAINS`.
+        grain: Also group by the metrics' own time in this unit, one of `GRAINS`.
         limit: Maximum number of rows.
     """
 
@@ -109,10 +109,10 @@ class SemanticLayer:
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the dimensions and entities that metrics have in common, by name in a question.
+        """Return the dimensions and entities that metrics share, by their name in `Question.by`.
 
-        An entity of a joined semantic model has its path in its name (`customer__region`). A
-        metric's own entities have only the short name, without MetricFlow's `order__customer`.
+        The name of a joined model's entity contains the path to it (`customer__region`). For a
+        metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
         """
         common = self._lookup.metric_lookup.get_common_group_by_items(
             metric_references=tuple(map(MetricReference, names)),
@@ -133,7 +133,7 @@ class SemanticLayer:
         return found
 
     def metric_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the metrics that a question names, also by the name of a saved query.
+        """Return a question's metrics; for a saved query, the metrics in the query.
 
         Raises:
             UsageError: A name is unknown, or a saved query is combined with other names.
@@ -192,7 +192,7 @@ class SemanticLayer:
         return sql
 
     def _order(self, saved: str) -> list[str]:
-        """Return the dimensions to order a saved query by; none if the query has its own order."""
+        """Return dimensions for a saved query's ORDER BY; none if the query has its own."""
         asked = self.saved[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
@@ -300,8 +300,8 @@ class _GroupBy:
     """A dimension or an entity.
 
     Args:
-        path: The entities on MetricFlow's path to it.
-        grain: The finest unit of a time dimension; None for any other.
+        path: The entities that MetricFlow joins by to reach it.
+        grain: A time dimension's finest unit; None for other dimensions and entities.
     """
 
     name: str
@@ -311,7 +311,7 @@ class _GroupBy:
 
 
 class _Spark:
-    """Spark's dialect for MetricFlow, which runs no query through it."""
+    """Spark's dialect for MetricFlow, which only writes SQL and runs no query."""
 
     sql_engine_type = SqlEngine.DATABRICKS
     sql_plan_renderer = DatabricksSqlPlanRenderer()
@@ -349,13 +349,13 @@ def _without_comments(sql: str) -> str:
 
 
 def _plain(written: str) -> str:
-    """Return a saved query's dimension under the name for a question."""
+    """Return the name for `Question.by` of a dimension as a saved query writes it."""
     found = _PLAIN.search(written)
     return "__".join(part for part in found.groups() if part) if found else written
 
 
 def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return the names that have the ending and the shortest path."""
+    """Return the names that end with `__stem`; of these only the names with the fewest parts."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]

@@ -1,7 +1,8 @@
 """Metrics as Apache Ossie (Open Semantic Interchange), by MetricFlow's own converter.
 
-The converter writes an earlier version of the specification; since then only the version number and
-a list of dialects changed. Spark's SQL is labeled as Databricks', as Ossie lacks a name for it.
+The converter writes an earlier version of the specification. Later versions changed only their
+number and a list of dialects. Ossie has no name for Spark's dialect, so its SQL is labeled as
+Databricks SQL.
 
 Source: https://github.com/apache/ossie/blob/main/core-spec/osi-schema.json
 """

@@ -1,8 +1,8 @@
-"""The columns that a metric reads, by the lineage of MetricFlow's SQL for it.
+"""The columns that a metric reads, found by the lineage of the SQL that MetricFlow writes.
 
-The SQL groups by the metric's time only. So a metric reads the columns of its measures, conditions
-and time, and of the joins that these need, but not its other dimensions. A saved query also reads
-the dimensions that it names.
+This SQL groups by the metric's time only. So a metric reads the columns of its measures, its
+conditions, its time, and of the joins for these, but not of its other dimensions. A saved query
+also reads the dimensions that it names.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    """Return MetricFlow's SQL of a metric by its time, or of a saved query; or raise UsageError."""
+    """Return MetricFlow's SQL for a metric by its time, or for a saved query.
+
+    Raises:
+        UsageError: MetricFlow refuses to write it.
+    """
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
 
@@ -74,8 +78,8 @@ def _metric_sql(layer: SemanticLayer, name: str) -> str:
 def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
     """Return the columns that a metric or a saved query reads: (quoted model, column).
 
-    The column is missing if the SQL cannot be analyzed, for instance in another dialect of a dbt
-    project: then all columns of the model count.
+    A pair without a column means all columns of the model. It is returned if the SQL cannot be
+    analyzed, for instance because it has another dialect.
     """
     from vde_dagster.api.lineage import analyze
 
@@ -105,7 +109,7 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return each table's columns in a query; an unqualified column counts for every table.
+    """Return a query's columns by table; an unqualified column counts for every table.
 
     MetricFlow qualifies columns if a query has several tables.
     """
@@ -127,7 +131,7 @@ def _named(sql: str) -> dict[str, set[str]]:
 
 
 def _definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Read all files once for consecutive loads of files of one project."""
+    """Read all files; consecutive calls with the same texts read them once."""
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
     if key not in _last:
         _last.clear()

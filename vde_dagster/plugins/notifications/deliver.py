@@ -1,7 +1,7 @@
 """Sending: each receiver follows the outbox with its own position, and gets each message once.
 
-The position moves as soon as a service has accepted a message. After a killed process only the
-message in transit is repeated. An unavailable service delays only its own receivers.
+The position moves as soon as a service has accepted a message. If the process is killed, the next
+call repeats only the message in transit. An unavailable service delays only its own receivers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Notified:
 
 
 def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> list[Notified]:
-    """Send every receiver its new messages; the longest waiting receiver comes first.
+    """Send every receiver its new messages, beginning with the receiver that waits longest.
 
     Args:
         is_late: Returns True when the remaining records and receivers should wait for the next
@@ -105,7 +105,7 @@ class _Delivery:
         return self.done
 
     def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send messages; return the number of the last processed record if some are left."""
+        """Send messages for records; if some must wait, return the last processed number."""
         wanted: list[Message] = []
         stop = None
         for record in records:

@@ -1,7 +1,7 @@
 """Late tables: their last fill is older than their model's `freshness` allows.
 
-The outbox has no records of events that did not happen. So the process that sends notifications
-checks for late models and writes a record of new ones, which is then sent like all others.
+A fill that does not happen writes no record. So the process that sends notifications looks for late
+models and writes a record for each model that became late; it is sent like all other records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LateModel:
 
 
 def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record models that became late, once each time, in environments with receivers."""
+    """Record models that became late, in environments with receivers; once until the next fill."""
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
     found = []

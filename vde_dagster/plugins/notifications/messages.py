@@ -29,7 +29,7 @@ class Line:
     """A line of a message.
 
     Args:
-        event: The event of the line; empty for a part of the message only.
+        event: The event that the line reports; empty if it only explains other lines.
         owners: Owners of the models in the line; None if the line is for everyone.
     """
 
@@ -44,7 +44,7 @@ class Message:
 
     Args:
         number: The record's number.
-        events: One or several of `EVENTS`; a receiver of any of them gets the message.
+        events: Events of `EVENTS`; a receiver that subscribed to one of them gets the message.
         subject: The event, in one sentence without a full stop.
         next: The next step, with the command.
         link: Link to a page of Dagster; empty if its URL is not configured.
@@ -68,7 +68,7 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver subscribed to one of the events, and owns a model in it."""
+        """Return whether a receiver wants one of the events; for an owner, about an owned model."""
         if not self.events & receiver.events:
             return False
         if receiver.owner is None:
@@ -83,7 +83,7 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Makes messages for records, each once; outdated records have none."""
+    """Makes the message for each record; outdated records have none."""
 
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class Messages:
         )
 
     def _blocked_by_rules(self, record: OutboxRecord, plan: Plan) -> Message | None:
-        """Report a plan that rules prevented from being applied, with its possible approvers."""
+        """Report a plan that rules block, and its possible approvers."""
         store, found = self.workspace.store, record.subject["objections"]
         known = store.plans.record(plan.id)
         refused = any(one["level"] == "refuse" for one in found)
@@ -166,7 +166,7 @@ class Messages:
         )
 
     def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
-        """Return whether the same rules already blocked the environment within the day before."""
+        """Return whether the same rules blocked a plan for the environment in the day before."""
         rules = _rules(record)
         for other in self.workspace.store.outbox.with_kind("held"):
             is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
@@ -219,7 +219,7 @@ class Messages:
         )
 
     def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
-        """Return the models with failed fills, in the attempt that ends with a record."""
+        """Return the models whose fills failed in the attempt that ended with this record."""
         own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {
@@ -276,7 +276,7 @@ class Messages:
         )
 
     def _audited(self, record: OutboxRecord) -> Message | None:
-        """Report audits, run on their own, that found failing rows in published tables."""
+        """Report failing rows that a separate run of audits found in published tables."""
         store, name = self.workspace.store, record.subject["environment"]
         environment = store.versions.at(name, record.subject["version"])
         results = store.audits.results(plan_id=record.subject["run"], failed=True)

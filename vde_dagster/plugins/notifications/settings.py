@@ -36,11 +36,12 @@ class NotifySettings(PluginSettings):
         targets: Tables by name, with `url` (an Apprise URL or its parts, or several URLs), `events`
             and `environments` (patterns). `${NAME}` in a URL is read from the environment when
             used.
-        owners: URLs, or such tables, by the owners that models name.
-        owner_events: Events for owners, only about their own models.
+        owners: The same for owners: a URL, or a table as in `targets`, by a model's owner.
+        owner_events: Events for owners, who get only events of their own models.
         environments: Environments, or patterns of them, to report; by default production and the
             environments in `protected`.
-        per_hour: Messages to one receiver an hour; further messages wait, and are sent as one.
+        per_hour: Maximum number of messages per hour to one receiver; further messages wait, and
+            are combined.
         dagster_url: The URL of Dagster, for links.
         sensor: Whether Dagster's sensor for sending starts enabled.
     """
@@ -119,9 +120,9 @@ class Receiver:
     """A receiver of events, with a position in the outbox.
 
     Args:
-        name: The target's name, or `owner:NAME`; it also names the position. A target's second
-            address is the receiver `team/2`.
-        url: A URL for Apprise, or its parts, with secrets left out: `${NAME}`.
+        name: The target's name, or `owner:NAME`; it also names the position. The second address
+            of the target `team` is the receiver `team/2`.
+        url: A URL for Apprise, or its parts, with `${NAME}` in place of secrets.
         environments: Patterns; empty for production and protected environments.
         owner: The owner of the models to report; None for all.
     """

@@ -46,9 +46,9 @@ class Rule:
     Args:
         require: An expression over `plan`, `now` and, with `each`, `model`.
         each: An expression that selects models; None for a rule about the plan as a whole.
-        approvers: Possible approvers with `ask`; `owners` means the models' owners.
-        environments: The environments it applies to; empty for all.
-        kinds: The kinds of plans it applies to.
+        approvers: Possible approvers, for level `ask`; the entry `owners` means the models' owners.
+        environments: The environments that the rule applies to; empty for all.
+        kinds: The kinds of plans that the rule applies to.
     """
 
     name: str

@@ -45,7 +45,9 @@ def keys_make(output: Output, name: KeyName, to: To = None) -> None:
 
 @on_project
 def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key = None) -> None:
-    """Sign a plan with a private key: in its file, or in the state for a plan's id.
+    """Sign a plan with a private key.
+
+    The signature is written to the plan's file, or for an id to the state.
 
     Read the plan first: the signature covers all of it. Examples: vde plan sign plan.json --key
     anna.pem; vde plan sign prod-1a2b3c4d5e
@@ -69,7 +71,7 @@ def plan_sign(workspace: Workspace, output: Output, plan: PlanToSign, key: Key =
     made = sign(document, private, json_value(workspace.store.database.clock.now()))
     if wrong(document, before):
         raise UsageError(
-            f"{plan} was not signed, because it has signatures of other content",
+            f"{plan} was not signed, because its earlier signatures are for other content",
             hint="use the plan as it was signed before, or plan again",
         )
     name = settings.who(made.key)

@@ -100,7 +100,7 @@ def public_bytes(public: str) -> bytes | None:
 
 
 def is_signature(public: str, signature: str, data: bytes) -> bool:
-    """Verify a signature (base64, in canonical spelling) of a public key over some bytes."""
+    """Return whether a public key verifies a signature (base64, in canonical spelling) of bytes."""
     _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

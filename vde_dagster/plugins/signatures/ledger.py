@@ -34,10 +34,10 @@ class Signatures:
     """The plug-in's attachment to plans; see `Attachment`."""
 
     def take(self, workspace: Workspace, document: Mapping[str, Any], value: Any) -> None:
-        """Store the signatures of a file by trusted keys.
+        """Store the signatures in a plan's file that trusted keys made.
 
         Raises:
-            UsageError: A signature belongs to other content, or no key is trusted.
+            UsageError: A signature belongs to other content, or no signature is by a trusted key.
         """
         settings, found = read_settings(workspace), read_signatures(value)
         plan_id = document["plan"]["id"]
@@ -57,7 +57,7 @@ class Signatures:
         keep(workspace, plan_id, found)
 
     def descriptions(self, workspace: Workspace, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the signers of plans, by id, under their names at the time of signing."""
+        """Return the signers of plans, by plan id, with their names at the time of signing."""
         database = workspace.store.database
         if not database.has_table(rows.name):
             return {}

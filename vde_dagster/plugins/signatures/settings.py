@@ -16,7 +16,7 @@ class SignaturesSettings(PluginSettings):
 
     Args:
         trusted: Public keys by the name of their owner, as `vde keys make` prints them.
-        required: By environment, the number of different signers; 0 by default.
+        required: The required number of different signers, by environment; 0 by default.
     """
 
     trusted: dict[str, str] = field(default_factory=dict)

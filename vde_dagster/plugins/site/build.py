@@ -29,7 +29,7 @@ DATA = "data"
 
 
 def site_files(document: Document) -> dict[str, bytes]:
-    """Return the files of a site by their paths in the site."""
+    """Return the contents of a site's files, by path in the site."""
     shell = files("vde_dagster.plugins.site") / "shell"
     found = {name: (shell / name).read_bytes() for name in SHELL}
     scripts = compact(document).items()
@@ -86,7 +86,7 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _Quiet(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a file of the folder, but no listing, and no file outside of it through a link."""
+        """Send a file of the folder; refuse listings, and links to files outside of the folder."""
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None

@@ -48,7 +48,7 @@ def docs_build(
     as_of: AsOf = None,
     compare: Compare = None,
 ) -> None:
-    """Write the documentation as a site that opens from its files.
+    """Write the documentation as a site, which a browser can open without a server.
 
     Examples: vde docs build prod@41 --to audit/41; vde docs build --compare prod@41 --compare dev@2
     """

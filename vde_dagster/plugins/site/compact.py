@@ -1,14 +1,14 @@
-"""A document as scripts that a page loads: names as numbers, separate details, no repetitions.
+"""A document as scripts that pages load: names become numbers, details are in separate files.
 
 A page from `file://` may not fetch, but it may add script tags. So each file calls one function,
-`vde(name, value)`. `index` is loaded at once and has the data for search, lists and the graph; the
-others have models, environments and publications, and are loaded when a page shows them: as
-deflated JSON (zlib's format) in base64, which is a fifth of its size.
+`vde(name, value)`. `index` is loaded at once; it has the data for search, lists and the graph. The
+other files have models, environments and publications. They are loaded when a page shows them, and
+contain JSON, deflated (zlib's format) and in base64, a fifth of the size of the plain JSON.
 
-Numbers: `words` is a table of frequent texts, `names` of models and other tables, models first, in
-the document's order. Snapshots of differences are numbers, equal for equal snapshots. Instants are
-seconds since 1970 in UTC; ranges are flat lists of starts and lengths; Iceberg snapshots are texts,
-as a script's numbers have 53 bits. Empty values are left out.
+A text is a number, its position in one of two lists: `words` has frequent texts, `names` has models
+and then other tables, in the document's order. Differences refer to snapshots by number. Instants
+are seconds since 1970 in UTC; ranges are flat lists of starts and lengths. Iceberg snapshots are
+texts, as a script's numbers have 53 bits. Empty values are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LARGEST = 100_000
 
 @dataclass(slots=True)
 class Words:
-    """Texts by number, in order of their first use."""
+    """Numbers of texts, in order of the texts' first use."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -249,9 +249,10 @@ class _Compactor:
         )
 
     def _flows(self, model: Document.Model) -> list[list[Any]]:
-        """Return [parent, how, [column, source, …]]: 0 means all rows, sources are positions.
+        """Return [parent, how, [column, source, column, source, …]] for each parent and use.
 
-        Columns count from one. Sources are positions in the parent's columns, otherwise texts.
+        A column is its position plus 1, or 0 for a flow into all rows. A source is its position in
+        the parent's columns, or its name if the position is unknown.
         """
         own = self.columns[model.name]
         found: dict[tuple[int, int], list[Any]] = {}
@@ -288,7 +289,7 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return the matrix of models and environments, with a separate table of words."""
+        """Return the cells of models in environments, with their own list of words."""
         words = Words()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 
@@ -355,7 +356,7 @@ def _packed(value: Any) -> str:
 
 
 def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-    """Add values to files of limited size; return the file and the position of each value."""
+    """Add values to files of limited size; return each value's file and position in the file."""
     places: list[tuple[int, int]] = []
     number, size = -1, LARGEST
     for value in values:

@@ -1,7 +1,7 @@
 """Positions of models in the graph: layers by longest path, ordered by barycenters.
 
 The layered layout of Sugiyama, Tagawa and Toda (1981) without its dummy nodes and coordinates:
-edges may cross boxes of layers in between, which do not matter in a view of a whole project.
+an edge may cross boxes of layers between its two nodes, which hardly disturbs an overview.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SWEEPS = 6
 
 
 def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Return each node's layer, one more than its deepest parent's; parents have lower numbers."""
+    """Return each node's layer: one more than the highest layer of its parents, or 0."""
     layers: list[int] = []
     for above in parents:
         layers.append(1 + max((layers[one] for one in above), default=-1))
@@ -60,5 +60,5 @@ def _middle(
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean position of nodes, each relative to its layer's length."""
+    """Return the mean of nodes' positions, each divided by the length of the node's layer."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

@@ -69,7 +69,7 @@ def _where(options: Mapping[str, Any]) -> str:
 
 @dataclass
 class Packages:
-    """Batches that are collected in a file, and loaded as one package at the end of their step."""
+    """Collects a step's batches in a file, and loads them as one package at the end of the step."""
 
     sink: DltSink
     effects: Effects
@@ -122,7 +122,7 @@ class Packages:
         return 0
 
     def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row under the view's column names."""
+        """Return a row with the view's column names as keys."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 
@@ -175,7 +175,7 @@ class Packages:
         except Exception as error:
             raise UsageError(
                 f"dlt cannot open the destination '{sink.destination}': {error}",
-                hint="its names and options are in dlt's documentation of destinations",
+                hint="dlt's documentation lists the names and options of destinations",
             ) from error
 
     def _require(self, step: Step) -> None:

@@ -39,11 +39,11 @@ class ChangedRows:
     """Rows that were added and removed between two versions; a rewritten row is in both.
 
     Args:
-        shape: Hash of the rows' form and of their address.
+        shape: Hash of the model, mode, key, columns and address; if it changes, all rows are sent.
         since: The earlier version; 0 if all rows of the later version are added.
         why: The reason why all rows are added, if rows were sent before.
         key: The sync's key, as the author wrote the columns.
-        names: The columns of the view by the names in the schema.
+        names: For each column name in the schema, the view's name of the column.
     """
 
     schema: pa.Schema
@@ -56,7 +56,7 @@ class ChangedRows:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def net(self, key: Sequence[str]) -> Iterator[Change]:
-        """Yield the changes; without a key, the rows that occur more often than before."""
+        """Yield changes by key; without a key, the rows that occur more often than before."""
         names = self.schema.names
         with held_keys() as held:
             if not key:
@@ -103,7 +103,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Open the changes from the outside system's version to a version, for reading in the block.
+    """Provide the changes from the version that the outside system has to the given version.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data
@@ -183,8 +183,8 @@ class _Form:
 
     Args:
         schema: The columns, as their author wrote them.
-        shape: Hash of the columns' types and of the address, without regard to case.
-        names: The view's column by the author's name.
+        shape: See `ChangedRows.shape`; the columns' names are in lower case.
+        names: For each column name of the author, the view's name of the column.
     """
 
     queries: Any
@@ -194,7 +194,7 @@ class _Form:
     names: Mapping[str, str]
 
     def read(self, batches: Batches) -> Rows:
-        """Return a function that reads rows by the author's names of columns."""
+        """Return a function that reads rows; columns have the author's names."""
         return lambda columns: (
             row
             for rows in batches([self.names[name] for name in columns])
@@ -218,7 +218,7 @@ def _form(
         raise UsageError(
             f"{source} has no column '{missing[0]}', which is in the key of the sync "
             f"'{definition.name}'",
-            hint=f"{definition.place}: its columns are {', '.join(spelled)}",
+            hint=f"{definition.place}: {source} has the columns {', '.join(spelled)}",
         )
     parts = [str(source), definition.mode, place, *definition.key, ""]
     columns = [f"{one.name} {one.type}" for one in schema]

@@ -15,7 +15,7 @@ _CACHE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """Digests of keys, each with its row's digest and values."""
+    """Digests of keys, each with the digest of its row and the values of the key."""
 
     database: sqlite3.Connection
 

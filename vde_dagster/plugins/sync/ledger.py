@@ -75,10 +75,10 @@ class SyncCursor:
 
     Args:
         version: The version of the environment; 0 before the first run.
-        publication: The publication of that version, which identifies the state.
-        shape: Hash of the form of the rows, see `ChangedRows`.
+        publication: Id of the version's publication; it differs after the state was replaced.
+        shape: See `ChangedRows.shape`.
         pending: The version of an interrupted step, or None.
-        sent: Number of rows of the last step; `unchanged` and `refused` likewise.
+        sent: Number of rows that the last step sent; `unchanged`, `refused`: its other rows.
         at: Time of the last step (UTC).
     """
 
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A refused row as JSON: its values, or its key's values if the row was to be deleted."""
+    """A refused row as JSON: its values; or only its key's values if it should be deleted."""
 
     number: int
     version: int

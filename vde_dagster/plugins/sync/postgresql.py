@@ -154,7 +154,7 @@ class Rows:
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table or its missing columns; record keys for a full comparison."""
+        """Create the table or its missing columns; prepare to record keys for a full comparison."""
         import pyarrow as pa
 
         self._step = step
@@ -264,7 +264,7 @@ class Rows:
         return self._many(statement, batch.rows, self._columns)
 
     def _note(self, batch: Batch) -> None:
-        """Record the current keys, so that rows with other keys can be deleted."""
+        """Record the keys of a batch, so that `end` can delete rows with other keys."""
         if self._shown is not None and batch.rows:
             statement = sa.insert(self._shown)
             named = statement.values({one.own: sa.bindparam(one.bind) for one in self._keys})
@@ -304,7 +304,7 @@ class Rows:
 
 
 def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column for each column of a model: in equal case, or the only match.
+    """Return the table's column for each name: the equal name, else the only one in another case.
 
     Tables of earlier releases, and tables created without quotes, have lower-case names.
     """
@@ -322,7 +322,7 @@ _FAR = re.compile(r"([+-])(\d+)(-\d\d-\d\d)(.*)")
 
 
 def _far_time(value: Any) -> Any:
-    """Return a day or an instant of a year beyond Python's range as PostgreSQL reads it."""
+    """Return a day or instant as PostgreSQL reads it, if its year is beyond Python's range."""
     far = _FAR.fullmatch(value) if isinstance(value, str) else None
     if far is None:
         return value

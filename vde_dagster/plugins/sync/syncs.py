@@ -1,4 +1,4 @@
-"""Syncs of a project: planned, run, and their refused rows replayed."""
+"""Syncs of a project: their plans, runs and positions, and replays of refused rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Synced:
         since: The version that the outside system had; 0 if all rows were sent.
         why: The reason for sending all rows, if rows were sent before.
         sent: Number of rows that were written or removed, or would be by a dry run.
-        unchanged: Number of compared rows that are equal in the outside system.
+        unchanged: Number of compared rows that the outside system already has.
         refused: Number of rows that the outside system refused; they are stored, to be replayed.
         sample: Some changes, for a dry run.
     """
@@ -145,8 +145,8 @@ class Syncs:
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
         """Make the outside system equal to the environment's view.
 
-        An interrupted step is finished first: a row that changed in the interrupted version and
-        changed back later is not among the changes to the current version.
+        An interrupted step is finished first. Otherwise a row that this step had sent would stay
+        outside if a later version changed the row back.
 
         Args:
             full: Whether to send all rows, whatever the position is.
@@ -338,7 +338,7 @@ def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -
 
 
 def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
-    """Yield the current rows of refused keys, and the keys without a row."""
+    """Yield the current row of each refused key; yield a key without a row as deleted."""
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
     known = [

@@ -1,8 +1,8 @@
 """Writing of CHANGES tables: the states of affected keys are computed again.
 
 A table is a function of all rows that ever arrived. A row that repeats the previous state is not
-kept, but its time is kept with the state's first row: a late row between the two turns the
-repetition into a change.
+stored, but its time is stored with the state's first row. The time is needed when a late row with
+another state arrives between the two: then the repetition becomes a change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEVERAL = "vde_several_states"
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Writes the SQL that turns rows into states; to be run in UTC.
+    """Writes the SQL that turns rows into states; sessions that run it must be in UTC.
 
     Args:
         types: Spark SQL type by column, in the table's order.
@@ -39,8 +39,8 @@ class States:
         compare: Columns whose values are the state.
         set_key: Columns that distinguish the rows of one state.
         again: The column with the times at which a state was repeated.
-        deleted: The column that marks a deleted key; None if absence means nothing.
-        sequence: The column that orders states of one time, or None.
+        deleted: The column that marks a deleted key; None if absent keys are not deleted.
+        sequence: The column that orders states of the same time, or None.
     """
 
     types: Mapping[str, str]
@@ -55,12 +55,12 @@ class States:
 
     @property
     def moment(self) -> tuple[str, ...]:
-        """The columns that order a key's states."""
+        """The columns that order a key's states in time."""
         return (self.time,) if self.sequence is None else (self.time, self.sequence)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that are unique together."""
+        """The columns whose combined values are unique in the table."""
         return (*self.key, *self.moment, *self.set_key)
 
     @property
@@ -109,11 +109,11 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query that counts keys and times with several states in `unique_rows`."""
+        """Return the query that counts cases of several states for one key and time."""
         return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
-        """Return the query of the times at which keys disappear from `unique_rows`."""
+        """Return the query of keys, each with the times at which it becomes absent."""
         key, time = _names(self.key), quote(self.time)
         steps = {
             "vde_keys": f"SELECT DISTINCT {key}, {time} FROM {one}",
@@ -215,7 +215,7 @@ class States:
         )
 
     def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
-        """Write the preceding steps: the states of each time, and where they change."""
+        """Write the CTEs that number each key's runs: successive times with the same state."""
         key, moment = _names(self.key), _names(self.moment)
         signature = ", ".join(
             Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
@@ -248,7 +248,7 @@ class States:
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Return the query of the table's rows with keys of arriving rows, or of all rows."""
+        """Return the query of stored rows with arriving keys, or all if keys can be deleted."""
         if self.deleted is not None:
             return f"SELECT * FROM {old}"
         on = _same(self.key, "o", "n")
@@ -273,7 +273,7 @@ def _same(names: Sequence[str], one: str, other: str) -> str:
 def make_states(
     kind: Changes, types: Mapping[str, str], physical: Mapping[str, str] | None = None
 ) -> States:
-    """Return the SQL writer of a kind's table.
+    """Return the writer of SQL for a table of this kind.
 
     Args:
         physical: Physical column by output column in lower case; None if they are the same.
@@ -300,7 +300,7 @@ def make_states(
 
 
 class ChangesWriter(Strategy):
-    """Computes the states of the keys of arriving rows, and merges differences into the table.
+    """Computes the states of arriving keys again, and merges differences into the table.
 
     States are computed from the table, which must not change until the merge. So the work is done
     on a branch without other writers, and retried if another commit was faster.
@@ -338,7 +338,7 @@ class ChangesWriter(Strategy):
 
 @contextmanager
 def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
-    """Create a temporary view of rows that are computed once."""
+    """Provide a temporary view of rows that Spark keeps, so that it computes them only once."""
     held = rows.persist()
     try:
         with replace(write, frame=held).source() as name:
@@ -378,7 +378,7 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
 
 
 def _several_states(write: Write, kind: Changes, number: int) -> str:
-    """Return the warning about omitted states: the table has one per key and time."""
+    """Return the warning that states were omitted, as the table has one state per key and time."""
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (

@@ -3,9 +3,9 @@
 The rules come from their documentation and their sources: AutomateDV 0.11.5
 (https://automate-dv.readthedocs.io/en/latest/best_practises/hashing/) and datavault4dbt 1.18.3 and
 2.0.0 (https://www.datavault4dbt.com/documentation/). Both cast values to text and trim spaces.
-AutomateDV: '' is NULL, and NULL is `^^`; columns are joined by `||`, in hashdiffs in the order of
-their names; a key of NULLs is NULL. datavault4dbt: values are in double quotes, in the given
-order; line ends and tabs are removed; a row of NULLs is the zero key.
+AutomateDV replaces '' by NULL and NULL by `^^`, and joins columns by `||`; a hashdiff sorts them by
+name; a key of only NULLs is NULL. datavault4dbt puts values in double quotes, keeps the given
+order, and removes line ends and tabs; a row of only NULLs gets the zero key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rules(NamedTuple):
         upper_keys: Whether keys are hashed in upper case.
         upper_hashdiffs: Whether attributes are hashed in upper case.
         replaced: Replacements of texts in values.
-        case_sensitive: Overrides the defaults above.
+        case_sensitive: Overrides `upper_keys` and `upper_hashdiffs`.
     """
 
     name: str
@@ -80,7 +80,7 @@ def hashdiff(
     digest: Digest,
     multi_active: str | None,
 ) -> str:
-    """Write the hash of named attributes; with `multi_active`, of a whole set of rows."""
+    """Write the hash of named attributes; with `multi_active`, one hash for a set of rows."""
     upper = rules.upper(hashdiff=True)
     if rules.name == "automate_dv":
         if multi_active is not None:

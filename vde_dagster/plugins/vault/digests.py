@@ -22,7 +22,7 @@ class Digest(NamedTuple):
     upper: bool = False
 
     def hashed(self, text: str) -> str:
-        """Write the hash of a text; NULL for NULL."""
+        """Write the hash of a text in Spark SQL; the hash of NULL is NULL."""
         sha256 = self.algorithm == "sha256"
         digits = f"SHA2({text}, 256)" if sha256 else f"{self.algorithm.upper()}({text})"
         if self.binary:

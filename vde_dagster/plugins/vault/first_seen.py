@@ -1,4 +1,4 @@
-"""Writing of FIRST_SEEN tables, with one MERGE that can be repeated without effect."""
+"""Writing of FIRST_SEEN tables with a MERGE; repeating it with the same rows changes nothing."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Earliest:
         )
 
     def _rank(self, side: str = "") -> str:
-        """Write the value that is least in the earliest row."""
+        """Write the value to sort a key's rows by: the earliest row has the least value."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
         values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
 
 
 def with_values(source: str, columns: Iterable[str]) -> str:
-    """Return a relation for FROM: a source's rows without NULL in the given columns."""
+    """Return a relation for FROM: the source without rows that have NULL in these columns."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 
@@ -69,8 +69,8 @@ def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) 
     """Return a query that fails at the first row with NULL in one of the given columns.
 
     Args:
-        rows: A query with a window: Spark moves no expression below a window. Elsewhere it may
-            compute an expression for rows that a condition leaves out.
+        rows: A query with a window. Without a window, Spark may check a row for NULL before a
+            condition leaves the row out.
     """
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_REFUSED}{position}')) AS {quote(name)}"
@@ -92,7 +92,7 @@ def refusal(write: Write, column: str) -> ExecutionError:
 
 
 def check_time(write: Write, column: str) -> None:
-    """Raise an ExecutionError for a time of a wrong type: texts and numbers sort differently."""
+    """Raise an ExecutionError unless a column has dates or times; texts sort differently."""
     type_ = write.types[write.physical_name(column)]
     if not type_.startswith(("date", "timestamp")):
         model = write.task.snapshot.model
@@ -114,8 +114,8 @@ def _refused(error: Exception, columns: Sequence[str]) -> str | None:
 class FirstSeenWriter(Strategy):
     """Inserts new keys and replaces rows by earlier rows.
 
-    The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit; then the MERGE runs again, including its source.
+    The table merges on read under serializable isolation: Iceberg refuses a MERGE if another
+    commit conflicts with it. Then the MERGE runs again, and reads its source again.
     """
 
     own_session = True

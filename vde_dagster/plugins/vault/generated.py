@@ -1,8 +1,8 @@
-"""Queries over a vault's tables, each written completely by a macro, for the vault's readers.
+"""Queries for a vault's readers: each macro writes a whole query over the vault's tables.
 
-A model whose query is such a call is an ordinary model: it is a view or a table, and versions and
-lineage come from the written query. A key is one column or several; a time's column is `ldts` by
-default.
+A model whose query is a call of such a macro is an ordinary model: it is a view or a table, and
+versions and lineage come from the written query. A key is one or several columns. The column with
+the time of a row is `ldts` by default.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def end_dated(
     state. `end_ldts` is NULL for the latest state.
 
     Args:
-        set_key: Columns that distinguish the rows of one state, which end together.
-        sequence: Column that orders the states of one time.
+        set_key: Columns that distinguish the rows of one state; all these rows get the same end.
+        sequence: Column that orders states with the same time.
     """
     names = ", ".join(f"s.{quote(name)}" for name in _columns(evaluator, satellite))
     ended = _ended(satellite, key, time, set_key, sequence)
@@ -50,9 +50,10 @@ def effectivity(
     set_key: list[str],
     time: str = "ldts",
 ) -> str:
-    """`@EFFECTIVITY(satellite, key, set_key)`: the validity of a driving key's other sides.
+    """`@EFFECTIVITY(satellite, key, set_key)`: a link's rows with `end_ldts`.
 
-    A row that marks the key as deleted ends the previous rows, and begins no new row.
+    `key` is the driving key; `set_key` has the link's other keys. A row that marks the driving key
+    as deleted ends the previous rows, and begins no new period.
     """
     columns = [name for name in _columns(evaluator, satellite) if name.lower() != DELETED]
     names = ", ".join(f"s.{quote(name)}" for name in columns)
@@ -74,10 +75,10 @@ def with_ghost(
 ) -> str:
     """`@WITH_GHOST(satellite, key)`: the satellite's rows, and a ghost row with the zero key.
 
-    The ghost row has the beginning of time and the source `SYSTEM`; its other columns are NULL.
+    The ghost row has the time of `@GHOST('time')` and the source `SYSTEM`; other columns are NULL.
 
     Args:
-        sequence: Column that orders the rows of one key and time; 0 in the ghost row.
+        sequence: Column that orders a key's rows with the same time; it is 0 in the ghost row.
         algorithm, form, time_type: See `@GHOST`.
     """
     names = _columns(evaluator, satellite)
@@ -97,7 +98,8 @@ def last_seen(
     """`@LAST_SEEN(hub, tracking, key)`: a hub's or link's rows with `last_seen`.
 
     Args:
-        tracking: The record tracking of its keys. Keys without a record were last seen on arrival.
+        tracking: The record tracking of the table's keys. Keys without a record
+            were last seen on arrival.
     """
     by = _names(key)
     names = ", ".join(f"h.{quote(name)}" for name in _columns(evaluator, table))
@@ -122,13 +124,13 @@ def pit(
 ) -> str:
     """`@PIT(hub, key, as_of, satellite, …)`: the valid row of each satellite at each time.
 
-    One row per key and time, with the key and time of each satellite's row, in columns prefixed
-    with the satellite's name. Before a satellite's first row these are the ghost's values.
+    One row per key and time. Columns prefixed with a satellite's name have the key and the time of
+    that satellite's valid row. Before the satellite's first row they have the ghost row's values.
 
     Args:
-        satellites: A satellite with a sequence is written as `(satellite, number)`: of several
-            states at a time the last is valid, and its number is next to its time.
-        columns: Further columns of the hub, or of the link: business keys, keys of its hubs.
+        satellites: A satellite with a sequence is written as `(satellite, number)`. Of several
+            states at a time the last is valid; a third column has its number.
+        columns: Further columns of `hub`, such as business keys, or a link's keys of hubs.
         as_of: A table, or a query in brackets, whose column `as_of` has the times.
         algorithm, form, time_type: See `@GHOST`.
     """
@@ -190,12 +192,13 @@ def bridge(
 ) -> str:
     """`@BRIDGE(hub, key, as_of, (link, from, to), …)`: the keys on each path over links.
 
-    One row per time and path; where a path ends early, the rest is the zero key.
+    One row per time and path; after the end of a path, its keys are the zero key.
 
     Args:
         as_of: See `@PIT`.
-        hops: A link, its key on the path so far, and its key that continues the path; for the rows
-            of `@EFFECTIVITY` also the column with their end: `(table, from, to, end_ldts)`.
+        hops: `(link, from, to)`: a link, its column with the key that the path has reached, and its
+            column with the next key. For a link with `@EFFECTIVITY` also the column with the end of
+            its rows: `(table, from, to, end_ldts)`.
         columns: Further columns of the hub.
         link_keys: The links' own keys, one for each hop; the zero key after the path's end.
     """
@@ -243,7 +246,7 @@ def _ended(
     set_key: Sequence[str] | None = None,
     sequence: str = "",
 ) -> str:
-    """Write a query of a table's rows with the time of their key's next state."""
+    """Write a query of a table's rows, each with the time of the next state of its key."""
     over = f"OVER (PARTITION BY {_names(key)} ORDER BY"
     moment = _names([time, *([sequence] if sequence else [])])
     if not set_key:

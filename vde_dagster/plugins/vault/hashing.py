@@ -1,11 +1,11 @@
 """`@HASH_KEY`, `@HASHDIFF` and `@GHOST`: hashes of columns, written as Spark SQL.
 
-Columns become one text before they are hashed, and different rows never share it. A value's text
-is canonical for its type: a decimal without trailing zeros, an instant in UTC with six digits of a
-second, bytes in Base64. `~` and `|` in it are escaped as `~0` and `~1`; `|` separates columns. In a
-key, which depends on the position, NULL is `~N`. A hashdiff depends on names: each column that is
-not NULL is `name=text`, ordered by name, so that a new column changes no hash where it is NULL. A
-key of one text without these characters is the plain hash of that text.
+A row's columns become one text, which is hashed; different rows have different texts. The text of a
+value is canonical for its type: a decimal without trailing zeros, an instant in UTC with six digits
+of a second, bytes in Base64. `|` separates columns; in a value `~` becomes `~0`, and `|` becomes
+`~1`. In a key, where the order of columns counts, NULL is `~N`. In a hashdiff, each column that is
+not NULL is `name=text`, sorted by name: a new column that is NULL changes no hash. A key of one
+text column without `~` and `|` is the plain hash of that text.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def hash_key(
         form: `text` or `binary`; by default the variable `vault_hash_form`, or text.
         compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: exactly their hashes on
             Databricks; by default the variable `vault_compat`.
-        nulls: `zero` for the zero key if all columns are NULL.
-        case_sensitive: For a `compat` mode; by default the mode's own.
+        nulls: `zero` returns the zero key, not NULL, if all columns are NULL.
+        case_sensitive: Only with `compat`; by default as the mode defines.
     """
     parts = _parts(evaluator, "HASH_KEY", columns)
     digest = _digest(evaluator, algorithm, form)
@@ -85,8 +85,8 @@ def hashdiff(
     """`@HASHDIFF(a, TRIM(b) AS b)`: the hash of a row's attributes, independent of their order.
 
     Args:
-        multi_active: For `datavault4dbt`: columns that distinguish rows of a set. The hash is then
-            an aggregate over the set, for a query with GROUP BY.
+        multi_active: With `datavault4dbt`: columns that distinguish the rows of a set. The hash is
+            then an aggregate over the set, to be used in a query with GROUP BY.
         algorithm, form, compat, case_sensitive: See `@HASH_KEY`.
     """
     parts = _parts(evaluator, "HASHDIFF", columns)
@@ -150,7 +150,7 @@ BEGINNING = {
 
 
 class Part(NamedTuple):
-    """A value to hash, in Spark SQL, with the column's name or the expression's alias, or None."""
+    """A value to hash, in Spark SQL; its name is the column's or the alias, None for neither."""
 
     name: str | None
     value: str
@@ -173,8 +173,8 @@ def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> l
 def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
     """Write a value, of any type, as the canonical text that is hashed.
 
-    For an explicit CAST the type is known, and the written SQL runs on other engines, too.
-    Otherwise Spark chooses the branch while it plans, because TYPEOF is constant.
+    An explicit CAST shows the type; the written SQL then runs on other engines, too. Otherwise a
+    CASE tests TYPEOF, which is constant, so Spark chooses the branch while it plans.
     """
     from sqlglot import exp
 

@@ -48,9 +48,9 @@ class FirstSeen(Kind):
     Args:
         key: Output columns that identify a row; NULL in a key column is refused.
         time: The output column with the load date.
-        source: The output column with the record source, which decides between rows of one time.
-        loaders: If each source has its own table: the crons that sources have; otherwise None.
-        stored: Whether the sources' tables are combined in a table instead of a view.
+        source: The output column with the record source; of rows with equal times, the least wins.
+        loaders: Crons by source, if each source has its own table (BY_SOURCE); otherwise None.
+        stored: Whether the model that combines the sources' tables is a table instead of a view.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 
@@ -93,12 +93,12 @@ class FirstSeen(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns of the key, of the order and of `skip_null`."""
+        """The columns in `key`, `order` and `skip_null`."""
         return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The columns of the key and of the order."""
+        """The columns in `key` and `order`."""
         return (*self.key, *self.order)
 
     @property
@@ -109,7 +109,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return a model for each source, and a model over these, if sources load separately."""
+        """Return the model; with `loaders`, a model for each source and a model over these."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source
@@ -160,9 +160,9 @@ class Changes(Kind):
         compare: Output columns whose values are the state; empty for all. Other columns do
             not begin a new state.
         set_key: Output columns that distinguish the rows of one state; empty for one row.
-        absent: The effect of a key without rows at a time: `DELETE`, or none (`KEEP`).
-        most_deleted: The maximum share of keys that one time may delete.
-        sequence: The output column that orders states of one time; None if there is one per time.
+        absent: `DELETE` if a time without rows of a key deletes the key, otherwise `KEEP`.
+        most_deleted: The maximum share of all keys that one time (a delivery) may delete.
+        sequence: The output column that orders states of the same time; None if a key has one.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 
@@ -211,12 +211,12 @@ class Changes(Kind):
 
     @property
     def deletes(self) -> bool:
-        """Whether a key without rows at a time is deleted then."""
+        """Whether a delivery deletes the keys that it lacks."""
         return self.absent == "DELETE"
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, and the columns that order and make states."""
+        """The columns in the key, and all columns that order, compare or distinguish states."""
         source = (self.source,) if self.source else ()
         return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
 
@@ -228,7 +228,7 @@ class Changes(Kind):
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """Columns that the kind adds, for repeated states and for deleted keys."""
+        """Columns that the kind adds to the table, for repeated states and for deleted keys."""
         sequence = ", sequence: STRING" if self.sequence else ""
         again = AddedColumn(
             AGAIN,

@@ -1,9 +1,9 @@
 """`loaders BY_SOURCE`: a table for each source of a hub, and one model for the earliest rows.
 
 A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model
-with its own table, schedule and lease: loaders of different sources never write the same table,
-so writes need no retries. The model itself becomes a view over the tables, or a table that
-follows them.
+with its own table, schedule and lease. Loaders of different sources never write the same table, so
+their commits never conflict. The model itself becomes a view over these tables, or a table that is
+computed from them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def by_source(
     Branches that read the same source become one model.
 
     Args:
-        kind: The kind of the sources' models.
+        kind: The kind of the models for single sources.
         whole: The kind of the combining model.
         key: Columns that identify a row of the combining model.
         order: Columns that determine the earliest row.
         source: The column with the record source.
         crons: Crons by source, for sources with a cron.
-        output_columns: Returns the columns of a query; None if the files do not determine them.
+        output_columns: Returns a query's columns; None if they cannot be derived from the files.
 
     Raises:
         ProjectError: The query is not a UNION ALL, or its sources or columns are unknown.
@@ -141,7 +141,7 @@ class _Branch:
 
     Args:
         offset: The SELECT's offset in the model's query.
-        query: The SELECT with the queries of the WITH clause that it uses.
+        query: The SELECT, and before it the CTEs that it uses.
         tables: The tables that it reads.
         names: The SELECT's output columns; None if they cannot be determined from the files.
     """
@@ -173,7 +173,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of the branch's SELECT; empty if one is a star."""
+        """The expressions of the branch's SELECT list; empty if the list contains a star."""
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this
@@ -214,7 +214,7 @@ class _Branch:
 def _branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at its UNION ALLs; loads are sets, so UNION is treated alike."""
+    """Split a query at each UNION ALL or UNION; rows have keys, so both have the same effect."""
     assert model.query is not None
     read = read_query(model.query)
     tokens = read.tokens

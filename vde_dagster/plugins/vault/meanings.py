@@ -9,16 +9,16 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
-    """Return the versions of columns whose NULLs leave a row out."""
+    """Return the versions of `skip_null` columns: a row with NULL in one of them is left out."""
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 
 
 class FirstSeenMeaning(IncrementalMeaning):
-    """One row per key: the earliest from any fill."""
+    """Rules of FIRST_SEEN: a table has one row per key, the earliest row of all fills."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the query's rows with the key, the columns that order rows, and all others."""
+        """Hash the versions of the query's rows, of the key, of the order, and of all columns."""
         kind = FirstSeen.from_model(model)
         key = sorted(self.column_version(model, version, name) for name in kind.key)
         order = [self.column_version(model, version, name) for name in kind.order]
@@ -36,10 +36,10 @@ class FirstSeenMeaning(IncrementalMeaning):
 
 
 class ChangesMeaning(IncrementalMeaning):
-    """Rows where a key's state differs from the previous state in time."""
+    """Rules of CHANGES: a table has the rows that change a key's state, in the order of time."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the query's rows with the key, the columns that make states, and all columns."""
+        """Hash the versions of the query's rows, key, columns that make states, and all columns."""
         kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:
@@ -65,7 +65,7 @@ class ChangesMeaning(IncrementalMeaning):
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return properties of the work: its division, and the maximum share of deleted keys."""
+        """Return properties that do not change rows: the division of work, and `most_deleted`."""
         kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
@@ -74,5 +74,5 @@ class ChangesMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return one unique key: the key, the time, and the columns that distinguish its rows."""
+        """Return one unique key: the columns that identify a row of the table."""
         return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)

@@ -1,7 +1,7 @@
 """HUB, SATELLITE and others: kinds under their Data Vault names, with a vault's defaults.
 
-Each is read as FIRST_SEEN or CHANGES, and has that name in plans and versions: switching a header
-between the two names rebuilds nothing.
+A header with such a name is read as FIRST_SEEN or CHANGES, which is the name in plans and versions.
+So replacing HUB by FIRST_SEEN in a header, for instance, rebuilds nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _spelling(
     needs: tuple[str, ...] = ("key",),
     read: Callable[[Given], Given] = lambda given: given,
 ) -> type[Kind]:
-    """Return a class for a kind's other name, which reads its header as the kind.
+    """Return a class for another name of a kind; it reads a header as this kind.
 
     Args:
         needs: Required properties of a header.

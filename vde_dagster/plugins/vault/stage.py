@@ -34,13 +34,13 @@ def stage(
 
     Args:
         source: A table, or a query in brackets.
-        derived: Named expressions over the source's columns: load date and record source, keys in
-            the form to hash. An expression with a column's name replaces the column.
+        derived: Named expressions over the source's columns, such as load date, record source, and
+            keys prepared for hashing. An expression with a column's name replaces the column.
         hashed: Expressions over the source's columns and the derived columns.
         columns: Selected columns of the source; by default all.
         null_required, null_optional: Columns with a value that replaces NULL; the column's own
             value is kept in a column with the suffix `_original`.
-        hashdiffs: `ALL_EXCEPT(a, b) AS name`: hashdiffs of the source's columns except some.
+        hashdiffs: `ALL_EXCEPT(a, b) AS name`: a hashdiff of the source's other columns.
         ranked: Named window expressions over all columns above.
     """
     made, hashes, ranks = _inside(derived), _inside(hashed), _inside(ranked)
@@ -102,7 +102,7 @@ def _null_values(
 
 
 def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
-    """Write a column with a value in place of NULL, in the column's type if that is known."""
+    """Write a column whose NULLs become a value, cast to the column's type if it is known."""
     from sqlglot import exp
 
     text = exp.Literal.string(value).sql("spark")
@@ -117,7 +117,7 @@ def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataTy
 
 
 def _hashdiffs(evaluator: MacroEvaluator, text: str, columns: list[str]) -> list[tuple[str, str]]:
-    """Return hashdiffs of all columns except some: (name, Spark SQL)."""
+    """Return hashdiffs, as (name, Spark SQL), from `ALL_EXCEPT(a, b) AS name` in a text."""
     from sqlglot import exp
 
     from vde_dagster.plugins.vault.hashing import hashdiff
@@ -151,7 +151,7 @@ def _inside(text: str | None) -> str:
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the aliases of expressions, as written, by their lower-case form."""
+    """Return the aliases in a list of expressions, in their spelling, by lower-case alias."""
     from sqlglot import exp
 
     found: dict[str, str] = {}
