@@ -163,9 +163,9 @@ def _add_externals(
             elif parent not in names and parent.namespace in namespaces and complete:
                 near = closest(str(parent), [str(known) for known in names if known != name])
                 declare = "declare external tables in external_models.yaml"
-                what = "neither a model nor a declared external table"
                 yield ProjectError(
-                    f"{name} reads {parent}, which is {what}",
+                    f"{name} reads {parent}, which is neither a model nor a declared external "
+                    "table",
                     hint=did_you_mean(str(parent), near, f" {declare}") if near else declare,
                     location=location,
                     models=(name,),
