@@ -27,7 +27,7 @@ class Outside:
     """The files and environment variables that code may read.
 
     Args:
-        hashes: Hashes of the files and variables that exist, by `file path` and `variable name`.
+        hashes: Hashes of existing files and variables, by `file PATH` and `variable NAME`.
     """
 
     hashes: dict[str, str]

@@ -127,7 +127,7 @@ def close(workspace: Workspace, forge: Forge, number: int) -> Closed:
 
 
 def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0) -> Deployed:
-    """Publish a commit of the main branch, which is checked out, as it was reviewed.
+    """Publish the checked-out commit of the main branch as its pull request was reviewed.
 
     If the commit was deployed before, that result is reported again and nothing is repeated.
 

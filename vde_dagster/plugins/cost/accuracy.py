@@ -81,7 +81,7 @@ class Accuracy:
 
 
 def accuracy(workspace: Workspace, since: datetime, until: datetime) -> dict[str, Accuracy]:
-    """Compare, by quantity, the fills recorded in a half-open range (UTC) with their estimates."""
+    """Compare fills that were recorded in a range (UTC) with their estimates, by quantity."""
     looked: dict[str, list[ComparedFill]] = {name: [] for name in QUANTITIES}
     for snapshot, fill, estimate in workspace.plans.past_estimates(since, until):
         for quantity, found in looked.items():

@@ -1,4 +1,4 @@
-"""Budgets: the gate `budgets`, which warns about, asks about or refuses expensive plans."""
+"""Budgets: for an expensive plan, the gate `budgets` warns, requires an approval, or refuses."""
 
 from __future__ import annotations
 

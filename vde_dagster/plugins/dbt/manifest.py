@@ -461,7 +461,7 @@ def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
 def _unit_test_inputs(
     tests: Sequence[UnitTest], node: Node, manifest: Manifest
 ) -> dict[str, tuple[str, ...]]:
-    """Return the existing tables whose rows unit tests provide."""
+    """Return the existing tables that unit tests replace with rows, by `Rows.input`."""
     inputs = {rows.input for test in tests for rows in test.given}
     found = {text: _called(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]

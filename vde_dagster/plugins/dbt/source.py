@@ -1,4 +1,4 @@
-"""The source of a dbt project: the units of its manifest, and the manifest's age."""
+"""The source of a dbt project: its manifest's units, and a warning if the manifest is outdated."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ class DbtProject:
 
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Statements by the name of their list, and descriptions of ignored hooks."""
+        """Statements by `on-run-start` and `on-run-end`, and descriptions of ignored hooks."""
         found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
         unread: list[str] = []
         hooks = self._memory.get("around", ())

@@ -1,7 +1,7 @@
 """Metrics and semantic models as files define them: MetricFlow's own YAML, with places.
 
 A file is documents separated by `---`, each with one key: `semantic_model`, `metric`, `saved_query`
-or `project_configuration`, which has the time spines. Tables are referred to by their models.
+or `project_configuration`, which has the time spines. A model's name refers to its table.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ def _without_comments(sql: str) -> str:
 
 
 def _plain(written: str) -> str:
-    """Return the name for `Question.by` of a dimension as a saved query writes it."""
+    """Convert a dimension from a saved query's form to the form of `Question.by`."""
     found = _PLAIN.search(written)
     return "__".join(part for part in found.groups() if part) if found else written
 

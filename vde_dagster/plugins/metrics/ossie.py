@@ -1,8 +1,8 @@
 """Metrics as Apache Ossie (Open Semantic Interchange), by MetricFlow's own converter.
 
 The converter writes an earlier version of the specification. Later versions changed only their
-number and a list of dialects. Ossie has no name for Spark's dialect, so its SQL is labeled as
-Databricks SQL.
+number and a list of dialects. Ossie has no name for Spark's dialect, so the SQL is
+labeled as Databricks SQL.
 
 Source: https://github.com/apache/ossie/blob/main/core-spec/osi-schema.json
 """

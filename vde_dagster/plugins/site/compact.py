@@ -59,7 +59,7 @@ def script(name: str, value: Any) -> bytes:
 
 
 def compact(document: Document) -> dict[str, bytes]:
-    """Return a document as JavaScript files, by the names of the values that they pass."""
+    """Return a document's JavaScript files by name; each file passes the value of that name."""
     return _Compactor(document).scripts()
 
 
@@ -204,7 +204,7 @@ class _Compactor:
             ]
 
     def _tables_by_model(self) -> dict[str, dict[int, Document.Table]]:
-        """Return the tables that environments show for each model, by number."""
+        """Return, for each model, the tables that environments show, by the table's number."""
         numbers = {table.id: at for at, table in enumerate(self.document.tables)}
         found: dict[str, dict[int, Document.Table]] = {}
         for environment in self.document.environments:

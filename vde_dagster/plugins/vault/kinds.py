@@ -162,7 +162,7 @@ class Changes(Kind):
         set_key: Output columns that distinguish the rows of one state; empty for one row.
         absent: `DELETE` if a time without rows of a key deletes the key, otherwise `KEEP`.
         most_deleted: The maximum share of all keys that one time (a delivery) may delete.
-        sequence: The output column that orders states of the same time; None if a key has one.
+        sequence: Output column that orders states of the same time; None if a key has one per time.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 

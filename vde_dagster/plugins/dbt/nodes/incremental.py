@@ -180,7 +180,7 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
-    """Return how a microbatch model is filled: a batch replaces its rows, or is merged."""
+    """Return a microbatch model's rules: a batch replaces an interval's rows, or is merged."""
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
     if not column:

@@ -164,7 +164,7 @@ class Runs:
         return next((s for s in same if found and s.fill_version == found.fill_version), None)
 
     def _abandoned(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
-        """Yield an end for each started fill whose process died, once the plan has ended."""
+        """Yield an end event for each fill whose process died, once the plan has ended."""
         own = [one for one in self._plan_records(plan.id) if one.number <= record.number]
         for begun in own:
             if begun.kind != "begun" or any(
