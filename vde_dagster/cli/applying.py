@@ -65,7 +65,7 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        Whether to apply the plan; without work, or without a terminal, True at once.
+        Whether to apply the plan; True, without a question, if work or a terminal is missing.
     """
     if yes or plan.is_empty:
         return True
@@ -184,8 +184,8 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
 class _Interruptible:
     """Turns Ctrl-C into a cancellation of the apply; a second Ctrl-C ends the wait.
 
-    PySpark replaces the handler when Spark starts in the main thread, so every event of the apply
-    installs this handler again.
+    PySpark replaces the handler of SIGINT when Spark starts in the main thread, so every event of
+    the apply installs this handler again.
     """
 
     workspace: Workspace

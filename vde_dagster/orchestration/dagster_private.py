@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """Asset definition that receives the resources of its code location in a copy.
+    """Asset definition whose copy receives the resources of the code location.
 
     Dagster's own method builds and checks each asset again, and looks up the same resources for
     each asset, which takes a tenth of the time to load thousands of models.

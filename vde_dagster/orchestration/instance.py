@@ -76,7 +76,7 @@ def workspace_file(root: Path) -> Path | None:
 
 
 def workspace_text(root: Path) -> str | None:
-    """Return the text of a workspace file with a project as its only code location, or None."""
+    """Return a workspace file for one project; None if `pyproject.toml` lists code locations."""
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None

@@ -408,7 +408,7 @@ class Described:
     """Description of one model from a file of descriptions.
 
     Args:
-        columns: Descriptions by column name as written; empty for an unfinished description.
+        columns: Descriptions by column name as written; an unfinished description is empty.
         places: Places of the columns, by the same names.
     """
 

@@ -259,7 +259,7 @@ class Settings:
         dialect: SQLGlot dialect of models without one.
         dialect_trust: Functions of other dialects that are assumed to be equal on Spark.
         start: First day of the data of models without a start.
-        cron_tz: IANA time zone of the cron of models without one.
+        cron_tz: IANA time zone of crons, for models that set no time zone.
         docs_url: URL of the documentation site, for links to it.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             booleans, null, and lists and tables of them.
@@ -287,8 +287,8 @@ class Settings:
         pinned_environments: Environments that never expire.
         protected: Environments, or patterns, where removing columns or changing types requires
             confirmation, as always in production.
-        history_versions: Number of definitions of an environment kept for rollback; runs that only
-            fill do not count.
+        history_versions: Number of definitions of an environment that are kept for rollback;
+            versions of runs that only fill do not count.
         history_days: Retention of an environment's versions in days.
         change_views: Patterns of models, `sales.*`, whose view in production gets a view of changes
             next to it, `sales.orders__changes`.

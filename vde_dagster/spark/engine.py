@@ -112,7 +112,7 @@ class SparkEngine:
 
     @property
     def guest_session(self) -> SparkSession:
-        """A session for code outside of models: models never see its changes."""
+        """A session for code outside of models; models never see changes to this session."""
         return self._sessions.guest
 
     def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:

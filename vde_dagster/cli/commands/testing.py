@@ -139,7 +139,7 @@ def _create(workspace: Workspace, wanted: Wanted, output: Output) -> None:
 
 
 def _values(texts: dict[str, str]) -> dict[str, Any]:
-    """Parse numbers, dates and lists as in the test's file."""
+    """Parse texts as YAML values, such as numbers, dates and lists."""
     import yaml
 
     try:

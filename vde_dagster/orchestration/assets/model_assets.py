@@ -246,7 +246,7 @@ def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[A
 def execute_checks(
     projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Run a model's checks of the chosen names, and yield their results."""
+    """Run the chosen checks of a model, and yield their results."""
     for evaluation in (*_audits(projection, name, chosen), *_unit_tests(projection, name, chosen)):
         yield check_result(evaluation)
 

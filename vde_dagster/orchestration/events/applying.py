@@ -160,7 +160,7 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write projected changes that Dagster lacks, as part of this step; yield single events."""
+        """Write the batches and marks that Dagster lacks; yield missing single events."""
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):
@@ -217,8 +217,8 @@ class Work:
 class TimedLog:
     """Log of a run whose lines have the time of their event, even if they are written later.
 
-    The main thread writes the lines between Dagster's events, which wait for sample rows. `at` is
-    in seconds since 1970.
+    The main thread writes a line only after it has yielded the events before, which can wait for
+    sample rows. `at` is in seconds since 1970.
     """
 
     log: dg.DagsterLogManager

@@ -349,8 +349,8 @@ def schedules(
     """Return the schedules of a project.
 
     Schedules named in the settings run from the start. Without any, production gets an hourly
-    schedule that is off. A run fills only what is due by each model's cron, so ticks may come more
-    often.
+    schedule that is off. A run fills only what is due by each model's cron, so a schedule may
+    tick more often than the crons.
     """
     names, stopped = Names.from_settings(settings), dg.DefaultScheduleStatus.STOPPED
     running = dg.DefaultScheduleStatus.RUNNING if settings.dagster.schedules else stopped

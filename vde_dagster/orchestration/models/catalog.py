@@ -174,7 +174,7 @@ def model_partitions(
     Models that are never filled (external, embedded) have no partitions.
 
     Args:
-        start: First instant of its data (UTC); by default, the start of the latest interval.
+        start: First instant of the data (UTC); by default, the start of the latest interval.
     """
     if not model.versions or not model.snapshot.model.kind.is_shown:
         return None

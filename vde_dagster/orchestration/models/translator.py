@@ -90,7 +90,7 @@ class VdeTranslator:
     ) -> VdeTranslator:
         """Return a copy with the asset keys that models' sources define.
 
-        If a model would share a key with another asset of the project, it keeps the key of its
+        If a model would share a key with another asset of the project, its key consists of its
         schema and name.
 
         Example:

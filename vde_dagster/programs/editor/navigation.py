@@ -55,7 +55,7 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
     """Return the mention that a rename at an offset starts from.
 
     Raises:
-        UsageError: Nothing that can be renamed is there.
+        UsageError: The word at the offset cannot be renamed.
     """
     found = symbols.at(path, offset)
     if not found:

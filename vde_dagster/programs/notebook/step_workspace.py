@@ -26,7 +26,7 @@ class StepWorkspace:
     """The workspace of a step: reads rows of the notebook's inputs, and takes its results.
 
     Args:
-        said: The content of the environment variable, as JSON.
+        said: Settings of the step as JSON, from an environment variable.
 
     Attributes:
         root: The project's folder.

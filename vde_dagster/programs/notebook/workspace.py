@@ -38,7 +38,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return an environment at its pin, and pin it first if necessary."""
+        """Return an environment with its pinned version; pin the environment if necessary."""
         if "@" in environment:
             return environment
         name = environment_name(environment)
@@ -80,7 +80,7 @@ class NotebookWorkspace(Workspace):
         return super().plan(environment, *given, **said)
 
     def apply(self, plan: Plan, **how: Any) -> Any:
-        """Apply a plan, and then read its environment at the published version."""
+        """Apply a plan; later reads of its environment use the published version."""
         done = super().apply(plan, **how)
         if done.environment is not None and plan.environment in self.pins:
             self.pin(plan.environment)

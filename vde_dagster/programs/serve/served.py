@@ -89,7 +89,7 @@ class ServedVersion:
 
     @cached_property
     def externals(self) -> dict[ModelName, TableRef]:
-        """The external tables in this catalog, by their names there."""
+        """The external tables in the project's catalog, by their names in the catalog."""
         found = (
             external_table(one.model)
             for one in self.without_tables.values()

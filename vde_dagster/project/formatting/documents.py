@@ -26,7 +26,7 @@ class Break:
 
     Args:
         flat: The text that replaces it if the group is one line.
-        lines: Number of required line ends; 0 for a possible one.
+        lines: Number of required line ends; 0 if a line end is only possible.
     """
 
     flat: str = ""

@@ -79,7 +79,7 @@ class Inertness:
     ) -> bool:
         """Return whether a statement only binds names.
 
-        `of_class` are the names of the functions of the class that contains it, if any.
+        If a class contains the statement, `of_class` has the names of the class's functions.
         """
         if isinstance(statement, Function):
             special = of_class is None and _is_special(statement.name)

@@ -150,7 +150,7 @@ def _note_variable(name: object) -> None:
 
 
 def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
-    """Add the files and variables that the project's code read to a loaded file."""
+    """Add to a loaded file the files and variables that the project's code has read."""
     uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
     return replace(
         file,

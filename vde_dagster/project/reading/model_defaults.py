@@ -33,7 +33,7 @@ class _Setting(SourceText):
     root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the line in the settings' file of the words at an offset, if they occur once."""
+        """Return the line of the settings' file with the words at an offset, if they occur once."""
         begin = self.text.rfind("\n", 0, offset) + 1
         words = self.text[begin:].partition("\n")[0].strip()
         try:

@@ -40,7 +40,7 @@ class ModelContext:
         execution_time: The run's current instant (UTC).
         dialect: SQLGlot dialect of the texts that its methods get.
         files: The texts of the model's code, by path relative to the project's folder.
-        root: The project's folder, where there is one.
+        root: The project's folder; None without a working copy.
         page: Path for a notebook that the code may write, and that Dagster then shows.
         trusted: Functions of the dialect that are assumed to be equal on Spark.
         is_cancelled: Returns whether the plan was canceled. Spark's jobs are then stopped anyway;

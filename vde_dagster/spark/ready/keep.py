@@ -28,7 +28,7 @@ DOORS = (
 
 
 def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None:
-    """Start the ready process if the project's engine runs, unless it exists.
+    """Start the project's ready process if the engine runs and the process does not exist.
 
     Args:
         modules: Returns the modules to import; for `module:function`, the function is called once.

@@ -1,7 +1,7 @@
 """Resources used by Spark's tasks for the jobs of a tag, from the status stores of its UI.
 
 The stores exist without the UI. They follow Spark's events, which arrive a moment after the work,
-and drop old events: incomplete figures of a tag are not reported.
+and drop old events. If that makes the figures of a tag incomplete, they are not reported.
 
 Bytes read are the complete sizes of the files that Iceberg's scans planned. Spark's own figure
 ("input bytes") misses ranges that Parquet's reader requests together: for a table of 62 MB it had
@@ -114,7 +114,7 @@ def ask_usage(port: int, token: str, tag: str) -> Usage:
 
 
 class _StatusStores:
-    """The stores of jobs and stages, and of queries, of a context in this process's JVM.
+    """A Spark context's stores of jobs, stages and queries, in this process's JVM.
 
     Each call of the JVM takes a twentieth of a millisecond, so calls are kept few.
     """

@@ -359,7 +359,7 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 
 
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
-    """Return whether another process has a file's lock; shared locks count only on request."""
+    """Return whether another process has a file's lock; shared locks count if `by_sharers`."""
     try:
         _lock(file, share=not by_sharers)
     except BlockingIOError:

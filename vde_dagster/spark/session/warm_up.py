@@ -45,7 +45,7 @@ class WarmUp(threading.Thread):
 
     Args:
         folder: Place for the project that the warm-up builds.
-        known: How the JVM was started; None if Spark's scripts did.
+        known: Command that started the JVM; None if Spark's scripts started the JVM.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ class Write:
 
     @contextmanager
     def source(self, rows: DataFrame | None = None) -> Iterator[str]:
-        """Provide a temporary view of the rows to write, by default all, for SQL statements."""
+        """Provide a temporary view of `rows`, by default all rows to write, for SQL statements."""
         name = f"vde_source_{uuid.uuid4().hex}"
         (self.frame if rows is None else rows).createOrReplaceTempView(name)
         try:

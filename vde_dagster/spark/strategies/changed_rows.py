@@ -189,11 +189,11 @@ def _equal(left: str, right: str, names: Names) -> str:
 def _computed(frame: DataFrame, what: str) -> Iterator[str]:
     """Compute rows, and provide a temporary view of them.
 
-    The view is of the rows, not of their query: where a column is a constant, Spark loses it from
-    the subquery that finds the files of a copy-on-write DELETE.
+    The view contains the computed rows, not their query: Spark would lose the query's constant
+    columns in the subquery that finds the files of a copy-on-write DELETE.
 
     Raises:
-        NotWrittenError: Spark cannot compute them.
+        NotWrittenError: Spark cannot compute the rows.
     """
     from pyspark.errors import PySparkException
 

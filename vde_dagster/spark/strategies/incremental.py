@@ -103,8 +103,8 @@ class Partitions(Strategy):
 class Unmanaged(Partitions):
     """Appends the rows, or replaces partitions if the model sets `insert_overwrite`.
 
-    No interval is added twice: commits name their interval, so after a crash the next process
-    reuses or drops the branch.
+    No interval is added twice, even after a crash: each commit names its interval, so the next
+    process finds the interval's branch, and reuses or drops it.
     """
 
     def digests_table(self, write: Write) -> bool:

@@ -294,9 +294,10 @@ class DbtVersions(Versions):
     """Writes versions in the same way as dbt's snapshots.
 
     A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
-    versions of its key at the same instant; versions of a missing key end now. NULL equals nothing,
-    so a row without a key begins a version each time. Source: macros/materializations/snapshots of
-    dbt-adapters, and dbt-duckdb's `snapshot_merge_sql`
+    versions of its key at the same instant; versions of a missing key end now. NULL equals no
+    value, so a row without a key begins a version each time.
+
+    Source: macros/materializations/snapshots of dbt-adapters, dbt-duckdb's `snapshot_merge_sql`.
     """
 
     def first(self, source: str) -> str:

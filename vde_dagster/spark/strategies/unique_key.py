@@ -36,7 +36,7 @@ class UniqueKey(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: a merged row may be unchanged."""
+        """Return True, because a merged row may equal the row that it replaces."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -113,7 +113,7 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     """Return the statement that deletes all rows of the new keys and inserts the new rows.
 
-    The source is read once: the first row of each key is used twice, to delete and to insert.
+    To read the source once, the first row of each key is used to delete and to insert.
     """
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))

@@ -85,7 +85,7 @@ class Digester:
         return self._output(values, rows) if values is not None else None
 
     def read(self, frame: DataFrame, rows: int | None) -> Output | None:
-        """Return the digests of rows by reading them again; None if their number is not `rows`."""
+        """Read rows again and return their digests; None if their number differs from `rows`."""
         from pyspark.sql import functions
 
         expressions = self._expressions(_column_types(frame))

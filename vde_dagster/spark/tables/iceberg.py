@@ -73,8 +73,8 @@ class IcebergTable:
     def types(self) -> dict[str, str]:
         """Return the columns' Spark SQL types by name, in order.
 
-        Simple types come from the metadata; only Spark spells nested types in the form that it
-        reads.
+        Simple types come from the metadata. Nested types come from Spark, because only Spark writes
+        them in the form that it can read.
         """
         kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
         if all(isinstance(kind, str) for kind in kinds.values()):

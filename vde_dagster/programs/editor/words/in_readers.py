@@ -168,7 +168,7 @@ class _Words(YamlWords):
             yield self.word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure; by default, columns of its name."""
+        """Find the columns of an entity, dimension or measure; by default, the same-named ones."""
         parts = value_nodes(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

@@ -1,7 +1,7 @@
 """Symbols: the objects that the words of a model's file refer to, and all words for one object.
 
 Scopes come from SQLGlot; columns of tables come from the snapshots. A word that a macro wrote has
-no place in the file, and an ambiguous name has no symbol: no result is better than a wrong one.
+no place in the file, and an ambiguous name has no symbol, because a wrong result would be worse.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Symbols:
 
     @cached_property
     def _tests(self) -> Mapping[str, set[ModelName]]:
-        """The files of unit tests, with the models that each names."""
+        """The files of unit tests, with the models that each file names."""
         found: defaultdict[str, set[ModelName]] = defaultdict(set)
         for test in self.reading.project.tests:
             found[test.location.path.as_posix()] |= {test.model, *(name for name, _ in test.inputs)}

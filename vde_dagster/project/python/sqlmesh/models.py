@@ -53,7 +53,7 @@ class ModelKind(dict[str, Any]):
 
 
 class TimeColumn(dict[str, Any]):
-    """Time column, with the format of its texts."""
+    """Time column, and the format of its values if they are texts."""
 
     def __init__(self, column: Any, format: str | None = None) -> None:
         super().__init__(column=str(column), **({"format": format} if format else {}))
