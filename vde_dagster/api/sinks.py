@@ -78,9 +78,9 @@ class Batch:
 class Delivery(Protocol):
     """A sink that is open for one sync of one environment.
 
-    It may have a method `transact(work, name)`, which runs `work` with the SQLAlchemy connection of
-    the transaction that writes its rows. The sync's position is then written in the same
-    transaction, and rows arrive exactly once; otherwise the state's database holds the position.
+    A sink that writes rows in a transaction can have a method `transact(work, name)`, which calls
+    `work` with the transaction's SQLAlchemy connection. The sync's position is then written in that
+    transaction, so rows arrive exactly once. Without it, the state's database has the position.
     """
 
     def begin(self, step: Step) -> None:

@@ -133,7 +133,7 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
 
     Args:
         commit: Empty for the checked-out commit.
-        number: The pull request that the commit merged; 0 requests it from the forge.
+        number: The pull request that the commit merged; if it is 0, the forge is asked.
 
     Raises:
         UsageError: Another commit is checked out, or the forge refuses a request.
