@@ -153,7 +153,7 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
 
 
 def _origin(job: Any, location: Any) -> Any:
-    """Return the job's origin; Dagster's Overview and job pages show only runs that have it."""
+    """Return the job's origin; Dagster's Overview and job pages show only runs with an origin."""
     from vde_dagster.orchestration.dagster_private import (
         SINGLETON_REPOSITORY_NAME,
         RemoteJobOrigin,

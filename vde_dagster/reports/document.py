@@ -48,7 +48,7 @@ class Row:
     """Row of a section.
 
     Args:
-        reasons: Sentences that explain it.
+        reasons: Sentences that explain the row.
         diff: Lines of a unified diff.
     """
 

@@ -265,7 +265,7 @@ class SparkEngine:
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Return the number of failing rows per audit, None if unknown, and seconds per audit."""
+        """Return the failing rows of each audit (None if unknown), and the seconds per audit."""
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0

@@ -51,7 +51,7 @@ def guarded_step(function: Step) -> Step:
 
 @contextmanager
 def _masked_failures() -> Iterator[None]:
-    """Replace an error whose text, cause or facts have secrets by a failure without them."""
+    """Replace an error with secrets in its text, cause or facts by a failure without secrets."""
     try:
         yield
     except dg.RetryRequested:

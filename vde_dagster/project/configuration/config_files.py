@@ -58,7 +58,7 @@ def variables_that_set() -> list[str]:
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return warnings on a SQLMesh project's configuration, and on files without effect here."""
+    """Return warnings on a SQLMesh project's configuration, and on files that are ignored."""
     location = SourceLocation(Path(settings.config_file))
     hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

@@ -131,7 +131,7 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return an error if a model's name is not valid as a folder; external tables have any name."""
+    """Return an error if a model that is not external has a name invalid for a folder."""
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:

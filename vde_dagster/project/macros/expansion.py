@@ -276,7 +276,7 @@ class Expander:
             self.is_condition = before
 
     def is_constant_true(self, condition: str) -> bool:
-        """Return whether a condition of constants is true; NULL and the empty text are not."""
+        """Return whether a condition of constants is true; NULL and empty text count as false."""
         return bool(self.constant(condition, "condition"))
 
     def constant(self, text: str, what: str = "expression") -> Any:

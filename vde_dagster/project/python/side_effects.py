@@ -1,6 +1,6 @@
 """Side effects of top-level statements in Python modules, beyond binding names.
 
-A version does not include a statement without side effects whose names are not mentioned. Every
+A version leaves out a statement without side effects if no code mentions its names. Every
 statement that is not on the lists below may have side effects: it runs when its module is
 imported, and may change anything.
 """

@@ -71,7 +71,7 @@ def _gateway(config: dict[str, str], log_file: Path) -> tuple[Any, KnownStart | 
 
 
 def _begin(known: KnownStart, log_file: Path) -> Any:
-    """Start a JVM by a stored command; return PySpark's gateway, or None if it does not work."""
+    """Start a JVM by a stored command; return PySpark's gateway, or None if the command fails."""
     with log_file.open("wb") as log:
         begun = known.begin(log, *archive_options(known))
     if begun is None:

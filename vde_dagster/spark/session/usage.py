@@ -1,7 +1,7 @@
-"""Resources used by Spark's tasks for the jobs of a tag, from the status stores of its UI.
+"""Resources used by Spark's tasks for the jobs of a tag, from Spark's status stores.
 
-The stores exist without the UI. They follow Spark's events, which arrive a moment after the work,
-and drop old events. If that makes the figures of a tag incomplete, they are not reported.
+The stores exist even without the UI. They follow Spark's events, which arrive a moment after the
+work, and drop old events. If that makes the figures of a tag incomplete, they are not reported.
 
 Bytes read are the complete sizes of the files that Iceberg's scans planned. Spark's own figure
 ("input bytes") misses ranges that Parquet's reader requests together: for a table of 62 MB it had

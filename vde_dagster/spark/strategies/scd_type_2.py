@@ -241,7 +241,7 @@ class Versions:
         return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
-        """Return the chosen row of every key: the newest, and among equal ones the greatest."""
+        """Return one row of every key: the newest; of several newest rows, the greatest."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
