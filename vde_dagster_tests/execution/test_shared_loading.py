@@ -17,6 +17,8 @@ from vde_dagster.planning import build_snapshots
 from vde_dagster.project.loading import load
 from vde_dagster_tests.projects import ProjectFolder
 
+pytestmark = pytest.mark.proof  # Worker processes, some of them killed.
+
 WIDTH, LEVELS = 12, 4
 MACROS = """
 from vde_dagster import macro

@@ -75,6 +75,7 @@ def test_each_client_has_its_turn_however_much_another_asks() -> None:
     assert order == ["first", "much", "little", "other", "much", "much"]
 
 
+@pytest.mark.proof
 def test_two_hundred_clients_at_once_are_all_answered() -> None:
     """As many as the server's defaults have to bear; a third of them was refused once."""
     places, answers = Places(ROWS_AT_ONCE, _WAIT_SECONDS), []
@@ -92,6 +93,7 @@ def test_two_hundred_clients_at_once_are_all_answered() -> None:
     assert len(answers) == 600
 
 
+@pytest.mark.proof
 def test_who_would_wait_too_long_is_told_when_to_come_back() -> None:
     async def ask() -> None:
         places = Places(1, 0.5)
