@@ -75,7 +75,7 @@ class Exchange:
                 self._workers.send(number, build_there, self._request(number, tasks), tasks)
 
     def received(self, *, wait: bool) -> list[tuple[Task, Built | None]]:
-        """Return the tasks that workers finished, with their results; None for a mistake."""
+        """Return the tasks that workers finished, with results; None for a model with a mistake."""
         found: list[tuple[Task, Built | None]] = []
         for number, tasks, values in self._workers.received(wait=wait):
             for task, data in zip(tasks, values, strict=True):

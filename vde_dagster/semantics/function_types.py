@@ -78,7 +78,7 @@ _BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
 
 
 def letter_of_type(kind: exp.DataType | None) -> str | None:
-    """Return the letter of a type; None if the table does not contain the type."""
+    """Return the letter of a type in `function_types.txt`; None if it has no letter."""
     if kind is None:
         return None
     found = _WITH_PARTS.get(kind.this) if isinstance(kind.this, _D) else None

@@ -25,7 +25,7 @@ def placeholder(name: str) -> str:
 
 
 def restore_parameter_text(text: str) -> str:
-    """Turn placeholders in text that SQLGlot cannot parse back into `@name`."""
+    """Write `@name` for the placeholders in a text that SQLGlot cannot parse."""
     return re.sub(r"__vde_param_(\w+?)__(?!\w)", r"@\1", text)
 
 

@@ -254,8 +254,8 @@ def _part(
     """Return an old version without models that are unchanged and not needed for the rollback.
 
     The rollback needs models whose entry differs, models without a table, models whose view another
-    program changed, and models whose table moves back. It also needs the parents of a needed model
-    that has no table (for their queries) or no start (for their starts).
+    program changed, and models whose table moves back. If a needed model has no table, its parents'
+    queries are needed; if it has no start, their starts are. So these parents are needed, too.
     """
     waiting = {
         name

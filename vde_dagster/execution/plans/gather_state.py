@@ -42,7 +42,7 @@ def gather_state(
         build: Builds snapshots of definitions with the current canonicalizer.
         among: Restricts reading to these models and their ancestors; if hashes must be recomputed,
             everything is read.
-        current: The environment, if already read: a concurrent publication creates another version.
+        current: The environment's version to use, if it was read before; by default, the latest.
     """
     target = current or store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)

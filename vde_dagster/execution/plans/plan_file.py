@@ -335,7 +335,7 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
     for key in stored.snapshot_ids:
         snapshot = from_content(key, b64decode(definitions[key]["stored"], validate=True))
         if snapshot is None:
-            raise ValueError(f"the definition {key} has another id")
+            raise ValueError(f"the definition's content does not have its id {key}")
         snapshots[key] = snapshot
     return replace(stored.plan, snapshots=snapshots)
 

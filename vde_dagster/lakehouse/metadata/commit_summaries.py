@@ -195,7 +195,7 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that a line of commits added and removed, back to a commit in `both`."""
+    """Count the rows that commits added and removed since the last commit of two lines (`both`)."""
     added = removed = 0
     parent = newest
     for snapshot in line:

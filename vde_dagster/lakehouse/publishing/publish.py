@@ -263,7 +263,7 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write another environment's version, which shows the earlier state of moving tables."""
+    """Write a version of another environment that keeps showing the earlier rows of tables."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"

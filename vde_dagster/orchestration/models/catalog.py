@@ -57,7 +57,7 @@ class AssetCatalog:
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
         """Return the partitions for a snapshot's intervals.
 
-        A plan may contain models, or kinds of a model, that are newer than the loaded location.
+        If the loaded location lacks the model or has it with another kind, they are built here.
         """
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:

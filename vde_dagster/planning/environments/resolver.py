@@ -137,8 +137,8 @@ class Resolver:
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(
                 f"environment '{self.environment}' may not write {table.ref}: production reads it",
-                hint=f"plan again: vde plan {self.environment}; only production's runs fill "
-                f"production's tables: vde run {PRODUCTION}",
+                hint=f"plan again: vde plan {self.environment}. To fill production's tables: "
+                f"vde run {PRODUCTION}",
             )
 
 

@@ -98,7 +98,7 @@ class PartitionMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace every partition of the returned rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the partitioning of the table to the hash."""
+        """Return the hash of the rows, with the partitioning of the table."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

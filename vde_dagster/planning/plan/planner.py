@@ -412,7 +412,7 @@ class _Planner:
         return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
 
     def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
-        """Return the change in place of a production table, or None."""
+        """Return the change that the plan makes to a production table in place, or None."""
         request, target = self.request, self.state.target
         if snapshot.forward is None:
             return None

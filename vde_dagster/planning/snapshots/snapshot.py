@@ -189,22 +189,22 @@ class Snapshot:
 
     @property
     def standalone_rows(self) -> str:
-        """The row version without an inherited table."""
+        """The row version of the definition alone, as if it had inherited no table."""
         return self.version.rows if self.forward is None else self.forward.rows
 
     @property
     def standalone_fill(self) -> str:
-        """The fill version without an inherited table."""
+        """The fill version of the definition alone, as if it had inherited no table."""
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
     def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """The meaning without an inherited table: fill version and columns."""
+        """Fill version and columns of the definition alone, as if it had inherited no table."""
         return self.standalone_fill, self.standalone_columns
 
     @property
     def definition(self) -> str:
-        """Hash of the meaning without an inherited table."""
+        """Hash of `standalone_meaning`."""
         fill, columns = self.standalone_meaning
         return digest("own", fill, *(text for pair in columns for text in pair))
 

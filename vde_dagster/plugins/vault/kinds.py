@@ -87,7 +87,7 @@ class FirstSeen(Kind):
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
         if given.get("stored") and given.get("loaders") is None:
             raise ValueError(
-                "stored requires loaders; without loaders the model has one table anyway"
+                "the property 'stored' needs 'loaders'; without loaders the model has one table"
             )
         return cls(**given)
 

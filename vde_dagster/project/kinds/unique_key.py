@@ -200,15 +200,15 @@ class IncrementalByUniqueKey(Kind):
     """Table filled by intervals; rows are merged on a key.
 
     Args:
-        unique_key: Output columns that identify a row; NULLs are equal, except with a strategy.
+        unique_key: Output columns that identify a row; NULLs are equal, but see `nulls_match`.
         key_expressions: Spark SQL over output columns that also identifies a row.
         when_matched: Clauses for rows with an existing key; the first clause whose condition is
             true applies. Without clauses all columns are replaced; `*` replaces all columns that
             its clause does not set. Columns belong to `source` or `target`.
         merge_filter: Additional condition over `source` and `target` for a match, or empty.
-        strategy: One of `STRATEGIES` for keys that several rows may share, as in dbt: every new row
-            is kept. Empty for one row per key.
-        nulls_match: Whether NULL also equals NULL with a strategy of dbt.
+        strategy: One of dbt's strategies in `STRATEGIES`, which keep all rows of a key. Empty for
+            one row per key.
+        nulls_match: Whether NULL equals NULL, for a model with a strategy.
         refresh: With `changes`, a fill merges only rows of keys that its inputs' changes affect.
     """
 

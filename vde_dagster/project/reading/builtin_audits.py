@@ -102,7 +102,7 @@ def _figure(function: str) -> Build:
 
 
 def _partition(items: Items) -> str:
-    """Write `PARTITION BY a, b `; the argument may be quoted, or omit these words."""
+    """Write `PARTITION BY a, b ` for an argument with or without these words, or in quotes."""
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1].strip()

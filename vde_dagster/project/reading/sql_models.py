@@ -278,7 +278,7 @@ _INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
 def _statements_around(
     block: Block, kind: Kind, expander: Expander
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the statements before and after the rows of a kind without a query."""
+    """Read a block's statements that run before and after a fill, for a kind without a query."""
     found: tuple[list[str], list[str]] = ([], [])
     behind = 0
     source = expander.source

@@ -319,7 +319,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Find subscripts of texts, and lengths of lists, whose translation is for the other type."""
+    """Find subscripts of texts that were translated for lists, and lengths of lists as of texts."""
     kind = infer(e.expressions[0]) if e.expressions else None
     is_length = called(e) in ("length", "char_length")
     if kind is None:

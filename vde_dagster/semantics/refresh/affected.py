@@ -273,7 +273,7 @@ class _Step:
         """Join the rows that meet changed rows."""
         if not known:
             raise NotRefreshableError(
-                "a join has no known condition",
+                "the changed rows do not determine a condition of a join",
                 source,
                 "join by columns that are known for both sides' rows",
             )
@@ -292,7 +292,7 @@ class _Step:
     ) -> None:
         if not known:
             raise NotRefreshableError(
-                "a FULL JOIN has no known condition",
+                "the changed rows do not determine a condition of a FULL JOIN",
                 source,
                 "join by columns that are known for both sides' rows",
             )
@@ -341,7 +341,7 @@ class _Step:
         }
         if all(column.table in inside for column in inner.find_all(exp.Column)):
             raise NotRefreshableError(
-                "a subquery is the same for all rows",
+                "a subquery is not correlated, so it affects all rows",
                 outermost,
                 "correlate the subquery with the row by an equality, or make it a model that this "
                 "model joins by a key",
@@ -380,7 +380,7 @@ class _Step:
             within.append(group.expressions)
         elif total := next(filter(is_aggregate, computed_nodes(select)), None):
             raise NotRefreshableError(
-                "it has one row for all rows", total, "group by a column, or keep the kind FULL"
+                "it aggregates all rows into one", total, "group by a column, or keep the kind FULL"
             )
         windows = (node for node in computed_nodes(select) if isinstance(node, exp.Window))
         within += [window.args.get("partition_by") or [] for window in windows]
@@ -502,7 +502,7 @@ class _Step:
         return found
 
     def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
-        """Return the columns that conditions make equal, if their types are."""
+        """Return the columns that conditions make equal and that have one type."""
         equal: dict[Place, set[Place]] = {}
         for one, other in equal_columns(known):
             if self._type(made, one) == self._type(made, other) is not None:

@@ -28,7 +28,7 @@ class KeySteps:
         """Return Spark SQL of the key's values, as `k0`, `k1`, ….
 
         Args:
-            relation: Returns a query for a state's rows of a table (its name in the schema).
+            relation: Returns a query for the rows of a table in a state; it takes both.
         """
         return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
 

@@ -68,7 +68,7 @@ class GroupSteps:
     Args:
         key: Output columns that a query groups by, in lower case; empty without GROUP BY.
         count: The output column with the number of a group's rows, or empty.
-        values: Spark SQL by output column of a change's contribution, over `rows`.
+        values: By output column, Spark SQL of what a row of `rows` adds to it.
     """
 
     key: tuple[str, ...]

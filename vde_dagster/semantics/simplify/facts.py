@@ -330,7 +330,7 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Return the family of a type, whose types Spark casts to each other; else None."""
+    """Return "numbers" or "times" for a type that Spark casts to the others of this family."""
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
     return "times" if kind == DATE or kind in TIMES else None

@@ -260,7 +260,7 @@ def _column(node: Node) -> tuple[str, str] | None:
 
 
 def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> Classes:
-    """Return classes of expressions that conditions equate, if `may_be` accepts each pair."""
+    """Return classes of the expressions in equalities; `may_be` selects the equalities."""
     classes = Classes()
     for condition in conditions:
         if condition.tag in EQUAL and may_be(*condition.parts):

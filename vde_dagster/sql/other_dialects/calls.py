@@ -264,7 +264,7 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Write the Sunday that begins a week: one day before the Monday of the next day's week."""
+    """Write the last Sunday up to a day: the day after it, cut to its Monday, minus one day."""
     unit = node.args.get("unit")
     if unit is None:
         return None

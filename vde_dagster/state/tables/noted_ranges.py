@@ -1,10 +1,9 @@
-"""Ranges of tables to compute again, until work that began later has filled them.
+"""Recorded ranges of tables that must be computed again.
 
 They are the ranges that a restatement makes outdated, see `fills.outdated`, and parts of interval
 units, see `Part`. A part is recorded before it is filled, so that it is known even if the apply
-dies. A fill removes the ranges that it covers if the apply of its plan began after they were
-recorded. A part is removed only by a fill of its whole unit, because another partial fill records
-it again.
+dies. A fill removes the ranges that it covers from the record, if its apply began after they were
+recorded. It removes a part only if it fills the part's whole unit.
 """
 
 from __future__ import annotations
