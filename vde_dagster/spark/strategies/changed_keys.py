@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.spark.strategies.base import Write
 
@@ -16,17 +16,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_MOST_VALUES = 200
+"""Maximum number of keys that a condition lists; Iceberg skips files by at most 200 values."""
+_LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
+"""Types whose values are the same after a conversion to text and back."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeysView:
-    """Temporary view of the affected values of a key, under the table's names and in its types."""
+    """Temporary view of the affected values of a key, under the table's names and in its types.
+
+    Args:
+        values: Spark SQL of all values by column, and None for NULL; a column with many values, or
+            with values of another type than `_LISTED_TYPES`, is left out.
+    """
 
     name: str
     columns: tuple[str, ...]
+    values: Mapping[str, frozenset[str | None]]
+
+    def may_be_in(self, side: str) -> str:
+        """Return a condition on single columns that rows with one of the key values meet.
+
+        Iceberg skips files by it.
+        """
+        parts = []
+        for name, values in self.values.items():
+            column, listed = f"{side}.{quote(name)}", sorted(one for one in values if one)
+            options = [f"{column} IN ({', '.join(listed)})"] if listed else []
+            options += [f"{column} IS NULL"] if None in values else []
+            parts.append(f"({' OR '.join(options) or 'false'})")
+        return " AND ".join(parts) or "true"
 
     def is_in(self, side: str) -> str:
         """Return the condition that a row of `side` has one of the key values; NULLs are equal."""
         same = (f"vde_keys.{quote(name)} <=> {side}.{quote(name)}" for name in self.columns)
-        return f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {' AND '.join(same)})"
+        exact = f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {' AND '.join(same)})"
+        return f"{self.may_be_in(side)} AND {exact}"
 
 
 @contextmanager
@@ -44,14 +70,14 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
         return
     try:
         keys = _read_keys(write, changed).persist()
-        keys.count()
+        values = _list_values(write, keys)
     except PySparkException as error:
         reason = str(error).partition("\n")[0]
         write.why_all.append(f"its changed keys cannot be computed: {reason}")
         write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
         yield None
         return
-    view = KeysView(f"vde_changed_keys_{uuid.uuid4().hex}", tuple(keys.columns))
+    view = KeysView(f"vde_changed_keys_{uuid.uuid4().hex}", tuple(keys.columns), values)
     keys.createOrReplaceTempView(view.name)
     try:
         yield view
@@ -69,10 +95,30 @@ def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
     listed = write.session.table(keys.name).alias("vde_keys")
     same = (f"vde_rows.{quote(name)} <=> vde_keys.{quote(name)}" for name in keys.columns)
     on = functions.expr(" AND ".join(same))
-    return write.frame.alias("vde_rows").join(listed, on, "left_semi")
+    rows = write.frame.alias("vde_rows").where(keys.may_be_in("vde_rows"))
+    return rows.join(listed, on, "left_semi")
 
 
 def _read_keys(write: Write, changed: ChangedKeys) -> DataFrame:
     names = [write.physical_name(name) for name in changed.key]
     listed = (f"CAST(k{n} AS {write.types[at]}) AS {quote(at)}" for n, at in enumerate(names))
     return write.session.sql(changed.query).selectExpr(*listed).distinct()
+
+
+def _list_values(write: Write, keys: DataFrame) -> dict[str, frozenset[str | None]]:
+    """Return the values of the key's columns as in `KeysView`, after computing all keys."""
+    if keys.count() > _MOST_VALUES:
+        return {}
+    listed = [name for name in keys.columns if write.types[name].partition("(")[0] in _LISTED_TYPES]
+    if not listed:
+        return {}
+    rows = keys.selectExpr(*(f"CAST({quote(name)} AS STRING)" for name in listed)).collect()
+    return {
+        name: frozenset(
+            None
+            if row[number] is None
+            else f"CAST({string_literal(row[number])} AS {write.types[name]})"
+            for row in rows
+        )
+        for number, name in enumerate(listed)
+    }

@@ -1,0 +1,57 @@
+"""Fills by changed keys skip files of their inputs whose bounds contain none of the keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.planning.tables.pinned_reads import Input
+from vde_dagster.spark.engine import SparkEngine
+from vde_dagster_tests.daily_runs import DailyRuns
+
+KEYS = {"number": "customer", "text": "name", "both": "customer, name"}
+QUERY = "SELECT {key}, max(amount) AS most, min(amount) AS least FROM raw.orders GROUP BY {key}"
+
+
+@pytest.mark.spark
+def test_a_fill_reads_only_files_that_may_contain_changed_keys(
+    spark_engine: SparkEngine, tmp_path: Path
+) -> None:
+    files = {
+        f"models/{name}.sql": f"MODEL (name m.{name}, kind INCREMENTAL_BY_CHANGES (key ({key}))); "
+        + QUERY.format(key=key)
+        for name, key in KEYS.items()
+    }
+    create = "CREATE TABLE lakehouse.raw.orders (customer INT, name STRING, amount INT)"
+    insert = (
+        "INSERT INTO lakehouse.raw.orders SELECT {0}, 'it''s {0}', id FROM range(0, 20000, 1, 1)"
+    )
+    world = DailyRuns(
+        tmp_path / "project",
+        files,
+        f"{create} USING iceberg",
+        *(insert.format(customer) for customer in range(8)),
+        "INSERT INTO lakehouse.raw.orders VALUES (NULL, NULL, 1)",
+    )
+    before = {name: _bytes_read(world, name) for name in KEYS}
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (3, 'it''s 3', -5), (NULL, NULL, 7)")
+    assert set(world.run().values()) == {2}
+    for name, key in KEYS.items():
+        assert {one.how for one in world.inputs(f"m.{name}").values()} == {Input.BY_CHANGES}
+        assert _bytes_read(world, name) < before[name] / 2
+        wanted = QUERY.format(key=key).replace("raw.", "lakehouse.raw.")
+        found = world.workspace.query("prod", f"SELECT * FROM m.{name}").rows
+        assert sorted(map(repr, found)) == sorted(
+            map(repr, world.workspace.query("prod", wanted).rows)
+        )
+    world.workspace.close()
+
+
+def _bytes_read(world: DailyRuns, name: str) -> int:
+    entry = world.workspace.store.environments.get("prod").entries  # type: ignore[union-attr]
+    table = next(one.table_id for model, one in entry.items() if model.name == name)
+    assert table is not None
+    found = world.workspace.store.fills.latest([table])[table].bytes_read
+    assert found is not None
+    return found
