@@ -50,7 +50,7 @@ class Maintenance:
 
     handles: Handles
 
-    def janitor(self, *, dry_run: bool = False) -> JanitorReport:
+    def janitor(self, *, dry_run: bool = False, compact: bool = True) -> JanitorReport:
         """Drop data that no kept version of any environment uses, and compact tables.
 
         Spark starts only if a table has many deleted rows.
@@ -70,7 +70,7 @@ class Maintenance:
             handles.lakehouse,
             retention_policy(settings),
             keep_snapshots,
-            compact=lambda ref: handles.engine().compact(ref),
+            compact=(lambda ref: handles.engine().compact(ref)) if compact else None,
             dry_run=dry_run,
         )
 

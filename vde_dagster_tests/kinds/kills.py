@@ -352,7 +352,9 @@ class Trial:
         days = ShiftedClock(timedelta(days=9))
         for _ in range(2):
             with Workspace.open(self.world.root, clock=days) as workspace:
-                assert workspace.maintenance.janitor().failures == (), where
+                # Iceberg refuses a commit by Spark before the shifted time of the janitor's own.
+                failures = workspace.maintenance.janitor(compact=False).failures
+                assert failures == (), f"{where}: {failures}"
         with self.world.process() as workspace:
             for table in workspace.store.ledger.tables():
                 refs = workspace.lakehouse.table_metadata(table.ref)["refs"]

@@ -126,14 +126,14 @@ def clean(
     _report_mark(run, marked)
     drop_tables(run, marked.dropping)
     drop_branches(run, marked)
+    if compact is not None:
+        compact_tables(run, marked.reasons, compact)
     holds = find_holds(run.store, marked.reasons, retention.readers)
     expire_snapshots(run, marked.forgotten, holds)
     delete_left_over_files(run)
     delete_orphans(run)
     drop_namespaces(run)
     _forget_records(run)
-    if compact is not None:
-        compact_tables(run, marked.reasons, compact)
     return JanitorReport(dry_run, tuple(run.decisions))
 
 

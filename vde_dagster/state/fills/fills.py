@@ -436,8 +436,7 @@ def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, ad
     after = before | change if add else before - change
     if after == before:
         return
-    if rows:
-        conn.execute(_DELETE_TOUCHING, touching)
+    conn.execute(_DELETE_TOUCHING, touching)
     if after:
         conn.execute(
             insert(schema.intervals),
