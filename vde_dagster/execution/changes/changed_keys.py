@@ -66,6 +66,10 @@ class Earlier:
     state: InputState
     other: PhysicalTable | None = None
 
+    def has_changed(self, now: InputState) -> bool:
+        """Return whether the table may have other rows now."""
+        return self.other is not None or not self.state.still_is(now)
+
 
 def keys_changed(
     tasks: PlanTasks,
@@ -99,7 +103,7 @@ def keys_changed(
     for read in reads:
         if read.key not in now or now[read.key].read_id is None:
             raise ComputesAllError(f"{table_name(tasks, read)} has no snapshot to read")
-    moved = [read for read in reads if _moved(earlier[read.key], now[read.key])]
+    moved = [read for read in reads if earlier[read.key].has_changed(now[read.key])]
     if not moved:
         raise ComputesAllError("no input of the model has changed")
     inputs = {
@@ -182,10 +186,6 @@ def table_name(tasks: PlanTasks, read: TableRead) -> str:
 def _table_model(tasks: PlanTasks, read: TableRead) -> ModelName | None:
     entries = tasks.target.entries.items()
     return next((name for name, entry in entries if entry.table_id == read.key), None)
-
-
-def _moved(was: Earlier, now: InputState) -> bool:
-    return was.other is not None or not was.state.still_is(now)
 
 
 def spell_table(catalog: str, read: TableRead) -> str:

@@ -90,7 +90,7 @@ class RefreshChoice:
 
     def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
         was = earlier.get(read.key)
-        return was is None or was.other is not None or not was.state.still_is(self.now[read.key])
+        return was is None or was.has_changed(self.now[read.key])
 
     def _sizes(
         self, earlier: Mapping[str, Earlier], how: Changes | None = None

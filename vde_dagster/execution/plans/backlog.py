@@ -108,7 +108,7 @@ def _backlog(
 
 
 def _moved(was: Earlier | None, now: InputState | None) -> bool:
-    return was is None or now is None or was.other is not None or not was.state.still_is(now)
+    return was is None or now is None or was.has_changed(now)
 
 
 def _table_backlog(

@@ -25,7 +25,12 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, reading_number
+from vde_dagster.semantics.refresh.qualified import (
+    NotRefreshableError,
+    Qualified,
+    find_reading,
+    reading_number,
+)
 from vde_dagster.semantics.refresh.refusals import (
     CAST_INEXACT,
     INEXACT,
@@ -87,7 +92,7 @@ def find_affected(query: Qualified, reading: int) -> Affected:
         NotRefreshableError: Any output row may change.
     """
     root = query.tree.copy()
-    (leaf,) = (table for table in root.find_all(exp.Table) if table.name == f"vde_{reading}")
+    leaf = find_reading(root, reading)
     found = _Step(query, leaf).query(root)
     names = [one.alias_or_name.lower() for one in found.selects]
     single = {name for name in names if names.count(name) == 1}

@@ -28,7 +28,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.refresh.affected import CHANGED
-from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, find_reading
 from vde_dagster.semantics.refresh.refusals import (
     NOT_SUPPORTED,
     computed_nodes,
@@ -104,7 +104,7 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
     """Return the query with the sign of the changed reading as its last column."""
     root = query.tree.copy()
-    (leaf,) = (table for table in root.find_all(exp.Table) if table.name == f"vde_{reading}")
+    leaf = find_reading(root, reading)
     _Signed(leaf).query(root)
     leaf.set("this", exp.to_identifier(CHANGED))
     return root

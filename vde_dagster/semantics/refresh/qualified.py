@@ -124,6 +124,12 @@ def qualify(query: str, schema: Schema) -> Qualified:
     return Qualified(tree, tuple(readings), schema)
 
 
+def find_reading(tree: exp.Expr, number: int) -> exp.Table:
+    """Return the table of a reading in a qualified query."""
+    (found,) = (table for table in tree.find_all(exp.Table) if table.name == f"vde_{number}")
+    return found
+
+
 def reading_number(name: str) -> int:
     """Return the number of the reading that a qualified query names `vde_0`, `vde_1`, …."""
     return int(name.removeprefix("vde_"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,9 +50,19 @@ class KeysView:
 
     def is_in(self, side: str) -> str:
         """Return the condition that a row of `side` has one of the key values; NULLs are equal."""
-        same = (f"vde_keys.{quote(name)} <=> {side}.{quote(name)}" for name in self.columns)
-        exact = f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {' AND '.join(same)})"
+        same = write_equal("vde_keys", side, self.columns)
+        exact = f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {same})"
         return f"{self.may_be_in(side)} AND {exact}"
+
+
+Names = Sequence[str | tuple[str, str]]
+"""Columns of two relations; a pair where their names differ."""
+
+
+def write_equal(left: str, right: str, names: Names) -> str:
+    """Write the condition that columns of two relations are equal; NULLs are equal."""
+    pairs = ((name, name) if isinstance(name, str) else name for name in names)
+    return " AND ".join(f"{left}.{quote(one)} <=> {right}.{quote(other)}" for one, other in pairs)
 
 
 @contextmanager
@@ -93,8 +103,7 @@ def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
     from pyspark.sql import functions
 
     listed = write.session.table(keys.name).alias("vde_keys")
-    same = (f"vde_rows.{quote(name)} <=> vde_keys.{quote(name)}" for name in keys.columns)
-    on = functions.expr(" AND ".join(same))
+    on = functions.expr(write_equal("vde_rows", "vde_keys", keys.columns))
     rows = write.frame.alias("vde_rows").where(keys.may_be_in("vde_rows"))
     return rows.join(listed, on, "left_semi")
 

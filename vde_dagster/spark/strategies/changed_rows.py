@@ -8,7 +8,7 @@ their queries evaluate expressions for rows that the model's query may filter ou
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.spark.strategies.base import Write
+from vde_dagster.spark.strategies.changed_keys import Names, write_equal
 from vde_dagster.spark.tables.columns import as_table_rows, spark_type
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
                 f"SELECT {went}, first(went.{_COPIES}) + count(target.vde_there) AS {_COPIES} "
                 f"FROM {view} AS went LEFT JOIN (SELECT *, 1 AS vde_there "
                 f"FROM {write.target(write.task.branch)}) AS target "
-                f"ON {_equal('went', 'target', names)} WHERE went.{_COPIES} < 0 "
+                f"ON {write_equal('went', 'target', names)} WHERE went.{_COPIES} < 0 "
                 f"GROUP BY {went}"
             )
             with _computed(left, "the deleted rows"):
@@ -143,7 +144,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
         raise NotWrittenError("sums of decimals may overflow without ANSI")
     with _computed(changes, "the changes of the groups") as view:
         listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
-        same = _equal("target", "changed", [(at[output], output) for output in changed.key])
+        same = write_equal("target", "changed", [(at[output], output) for output in changed.key])
         among = f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {same})"
         old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target "
         old += among if changed.key else ""
@@ -168,21 +169,13 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
         write.staged(put_together, "changed")
 
 
-Names = Sequence[str | tuple[str, str]]
-"""Columns of two relations; a pair where their names differ."""
-
-
 def _delete(write: Write, staging: str, view: str, names: Names, where: str = "true") -> None:
     """Delete the rows that equal a row of a view in some columns."""
+    same = write_equal("target", "changed", names)
     write.session.sql(
-        f"DELETE FROM {write.target(staging)} AS target WHERE EXISTS "
-        f"(SELECT 1 FROM {view} AS changed WHERE {where} AND {_equal('target', 'changed', names)})"
+        f"DELETE FROM {write.target(staging)} AS target "
+        f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {where} AND {same})"
     )
-
-
-def _equal(left: str, right: str, names: Names) -> str:
-    pairs = ((name, name) if isinstance(name, str) else name for name in names)
-    return " AND ".join(f"{left}.{quote(one)} <=> {right}.{quote(other)}" for one, other in pairs)
 
 
 @contextmanager
