@@ -176,6 +176,8 @@ def measure(place: Place, kind: str, ready: bool, profile: Path | None) -> Figur
     # As on any machine that ran the package before: with compiled modules.
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(place.home.parent / "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    # The worker's engine is one of the tests, which are not installed.
+    environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
     values = [time.time(), ready, own, str(marks_file), list(MODULES) if ready else [], *words]
     done = subprocess.run(
         [sys.executable, "-c", WORKER, json.dumps(values)],

@@ -12,6 +12,7 @@ import sqlglot
 from sqlglot import exp
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.publishing.new_table import make_branch
 from vde_dagster.planning.engine_tasks import FillResult, FillTask
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -48,9 +49,9 @@ class DuckEngine(FakeSpark):
         made = pa.table(arrays, schema=schema)
         branch = task.branch or "main"
         if task.branch and task.branch not in table.refs():
-            head = table.current_snapshot()
-            assert head is not None
-            table.manage_snapshots().create_branch(head.snapshot_id, task.branch).commit()
+            # A process that was killed may have created the table without a commit.
+            make_branch(self.lakehouse, task.table.ref, task.branch)
+            table = writable(self.lakehouse, task.table.ref)
         properties = {
             "vde.plan": task.plan_id,
             "vde.table": task.table.id,
