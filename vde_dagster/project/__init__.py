@@ -1,1 +1,1 @@
-"""Project files (settings, models, macros, audits, unit tests), read and returned as `Model`s."""
+"""Reading of project files: settings, models, macros, audits and unit tests."""

@@ -22,12 +22,12 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
-    """Return a model's parents that are models."""
+    """Return the tables that a model reads and that are models themselves."""
     return tuple(parent for parent in models[name].depends_on if parent in models)
 
 
 def children(models: Models) -> dict[ModelName, list[ModelName]]:
-    """Return the readers of every model, sorted."""
+    """Return, for every model, the models that read it, sorted."""
     found: dict[ModelName, list[ModelName]] = {name: [] for name in models}
     for name in sorted(models):
         for parent in parents(models, name):
@@ -86,7 +86,7 @@ def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
 
 
 def needed_models(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
-    """Return models with all models that they and their audits read, directly or indirectly."""
+    """Return the given models, and all models that they and their audits read, at any depth."""
     edges = {
         name: [one for one in (*model.depends_on, *model.audited_against) if one in models]
         for name, model in models.items()
@@ -107,8 +107,9 @@ class AuditOrder:
     """The order of audits relative to fills.
 
     Args:
-        before: By model, the tables that its audits read and that are filled first, like parents.
-        late: By model, the tables that its audits read and that can only be filled after it.
+        before: By model, the tables that its audits read and that are filled before the model, like
+            its parents.
+        late: By model, the tables that its audits read and that can only be filled after the model.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)
@@ -166,7 +167,7 @@ def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
 
 
 def _walk(start: Node, graph: Mapping[Node, Sequence[Node]], begun: set[Node]) -> Iterator[Node]:
-    """Yield unvisited nodes in postorder, depth first."""
+    """Yield the nodes that are reachable from `start` and not yet in `begun`, in postorder."""
     waiting: list[tuple[Node, bool]] = [(start, False)]
     while waiting:
         node, done = waiting.pop()

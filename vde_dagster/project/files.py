@@ -45,7 +45,9 @@ LINTER = "linter"
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Paths relative to the root, with forward slashes, sorted.
+    """Paths of a project's files by purpose.
+
+    Paths are relative to the root, with forward slashes, and sorted.
 
     Args:
         sql: Files of models, which may contain audits.
@@ -71,7 +73,10 @@ class FoundFiles:
 
 
 def find_files(settings: Settings) -> FoundFiles:
-    """Find a project's files; audits, macros, seeds and tests may be inside the models' folder."""
+    """Find a project's files, and group them by purpose.
+
+    Audits, macros, seeds and tests may be inside the models' folder.
+    """
     groups: dict[str, list[str]] = defaultdict(list)
     flawed: list[str] = []
     root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
@@ -210,7 +215,7 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
 
 
 def file_of_project(root: Path, path: str | Path) -> Path:
-    """Return the path of a file in a project's folder, which need not exist.
+    """Return the path of a file in a project's folder; the file need not exist.
 
     Raises:
         UsageError: The path, or a symbolic link in it, leads out of the folder.
@@ -244,7 +249,7 @@ class Hasher:
     _contents: dict[str, bytes] = field(default_factory=dict)
 
     def hash(self, path: str) -> str:
-        """Return the hash of a file's content; `missing` for a missing file.
+        """Return the hash of a file's content, or the text `missing` if the file does not exist.
 
         Raises:
             OSError: The file cannot be read.
@@ -255,7 +260,7 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, kept until `forget`; `hash` then returns the hash of these bytes.
+        """Return a file's bytes, and keep them until `forget`; `hash` then hashes the kept bytes.
 
         Raises:
             ProjectError: A symbolic link in its path is refused, see `link_flaw`.
@@ -398,7 +403,9 @@ def _git(root: Path, branch: str, *arguments: str) -> frozenset[str]:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that replaces a path when it is complete; create its folder.
+    """Open a temporary file that replaces the file at a path when the block ends.
+
+    The path's folder is created if necessary.
 
     Args:
         shared: Whether other users may read the file, as the umask allows, instead of only its

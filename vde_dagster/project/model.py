@@ -28,8 +28,8 @@ class Audit:
         reads: Tables in the query other than the model, sorted; derived from the query.
         dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
-        translated: Arguments of a built-in audit in Spark SQL, translated from the dialect; empty
-            if the whole query was written in the dialect.
+        translated: Arguments of a built-in audit that were translated from the dialect to Spark
+            SQL; empty if the whole query was written in the dialect.
     """
 
     name: str
@@ -179,8 +179,8 @@ class Model:
         on_virtual_update: SQL run after an environment publishes the model's view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
-        physical_version: Name of the table to reuse for a model that changes in place; another
-            name means another table. None for production's table.
+        physical_version: Name for the version of the table that the model reuses when it changes in
+            place; a new name gives the model a new table. None for production's table.
         session: Settings of Spark's sessions that affect the meaning of queries, sorted.
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
@@ -190,8 +190,8 @@ class Model:
         relative_end: `end` relative to each plan's time, or None.
         signals: An interval is filled only if all of them allow it.
         reads_itself: Whether the query or code reads rows of the model's earlier fills.
-        table: Catalog, schema and name of an external model's table in another catalog than the
-            project's; else empty.
+        table: Catalog, schema and name of an external model's table that is not in the project's
+            catalog; else empty.
         dialect: SQLGlot dialect of the original query, statements and properties.
         dialect_trust: Functions of the query's dialect that are assumed to be equal on Spark.
         skip_unchanged: Whether runs skip the model if its inputs have not changed; None to decide
@@ -285,7 +285,10 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Values whose change gives the model another table with the same rows."""
+        """Values that have no effect on rows, but give the model a new table when they change.
+
+        They are the properties `stamp` and `physical_version`.
+        """
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version
@@ -424,14 +427,14 @@ class LoadedFile:
     """Models, unit tests, exposures and descriptions of one file.
 
     Args:
-        path: Path relative to the project's root, or the name of a source's unit.
+        path: Path relative to the project's root, or the name of a unit, which is a part of a file.
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
         variables: Environment variables that were read for it; `*` for all.
         catalogs: Catalogs that the file names, but the settings do not list.
         repeatable: Whether the content depends only on the file, `uses` and `variables`. If so, the
             file is read again only after one of these has changed.
-        unread: Parts of the file without effect, as texts for a warning.
+        unread: Descriptions of the file's parts that have no effect, for a warning.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Values of properties in headers: tokens with places, which are read as names, numbers, lists."""
+"""Values of properties in headers, kept as tokens until they are read, such as by `Value.cron`."""
 
 from __future__ import annotations
 
@@ -136,7 +136,10 @@ class Value:
             raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
-        """Return the items of a list in (), [] or without brackets; `angles` for lists of types."""
+        """Return the items of a list in (), [] or without brackets.
+
+        With `angles`, the items are types: a comma inside `<…>` does not separate items.
+        """
         return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class LimitExceededError(TemplateRuntimeError):
 
 
 class _Budget:
-    """Remaining units of a template, and its deadline in processor time."""
+    """Work that a template may still do, in steps and characters, and its deadline."""
 
     __slots__ = ("_calls", "_ends", "_left")
 
@@ -62,10 +62,10 @@ class _Budget:
         self._ends = time.thread_time() + MOST_SECONDS
 
     def charge(self, units: int) -> None:
-        """Subtract units.
+        """Subtract units of work: steps, or characters.
 
         Raises:
-            LimitExceededError: No units or no time are left.
+            LimitExceededError: No units, or no processor time, are left.
         """
         self._left -= units
         if self._left < 0:
@@ -467,7 +467,7 @@ class _BoundedFormatter(SandboxedFormatter):
 
 
 def _bound_nodes(node: nodes.Node) -> None:
-    """Wrap loops, concatenations, comparisons and keys in the sandbox's internal filters."""
+    """Wrap loops, concatenations, comparisons and keys in filters that charge the budget."""
     for child in node.iter_child_nodes():
         _bound_nodes(child)
     for field in node.fields:

@@ -30,7 +30,7 @@ def select(
     and brackets combine sets. A `-` or `!` before a whole pattern excludes its models.
 
     Args:
-        changed: Returns the files that differ from a branch; None without git.
+        changed: Returns the files that differ from a git branch; None to refuse `git:` patterns.
 
     Raises:
         UsageError: A pattern matches nothing, or is invalid.

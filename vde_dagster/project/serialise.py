@@ -59,7 +59,7 @@ def from_plain(form: type[T], data: object) -> T:
 
 
 def field_types(form: type, *, without: str) -> dict[str, Any]:
-    """Return the types of a dataclass's fields, without one field."""
+    """Return the types of a dataclass's fields by name, except the field `without`."""
     return {name: kind for name, kind in get_type_hints(form).items() if name != without}
 
 

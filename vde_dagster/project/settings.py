@@ -150,7 +150,7 @@ class CostSettings:
         return bool(self.core_hour or self.terabyte)
 
     def price(self, work: Work) -> float:
-        """Return the price of work, from its task time and the bytes that it moved."""
+        """Return the price of work, from its task time and the bytes that it read and wrote."""
         core_seconds = work.task_seconds + work.untold_seconds * self.cores
         moved = work.bytes + work.bytes_read
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
@@ -371,7 +371,7 @@ class Settings:
     named: bool = False
 
     def in_spark(self, text: str, dialect: str) -> str:
-        """Translate an expression of a dialect to Spark SQL, with the trusted functions.
+        """Translate an expression to Spark SQL, assuming that trusted functions are equal there.
 
         Raises:
             ValueError: The expression cannot be read or translated; the message has the reason.
@@ -440,7 +440,7 @@ class Settings:
         """Return a model's cron (five fields) and its IANA time zone, by default the project's.
 
         Args:
-            at_least: Cron that replaces a default that ticks less often.
+            at_least: Cron to use instead of the default cron if the default ticks less often.
 
         Raises:
             ValueError: The text is not a cron expression; the message has the reason.

@@ -135,7 +135,9 @@ _SIGNS = ("{{", "{%", "{#")
 def load_rendered_yaml(
     path: Path, text: str, variable: Callable[..., Any], asked: set[str], hint: str
 ) -> YamlDocument:
-    """Render a file's text, and parse it; lines are known if Jinja kept their number.
+    """Render a file's Jinja, and parse the result as YAML.
+
+    Errors have lines only if Jinja did not change the number of lines.
 
     Args:
         variable: Returns the value of `var(…)`; its errors are reported at the template's line.

@@ -1,4 +1,4 @@
-"""Finding of SQLMesh's configuration files; the package `sqlmesh` interprets them."""
+"""Search for SQLMesh's configuration files; the folder `sqlmesh` converts their content."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def config_files(root: Path) -> list[str]:
 
 
 def load_dotenv(root: Path) -> None:
-    """Set the variables of a SQLMesh project's `.env`; like SQLMesh, override existing ones."""
+    """Set the environment variables that a SQLMesh project's file `.env` defines.
+
+    Variables that are already set are overridden, as in SQLMesh.
+    """
     if os.path.isfile(root / DOTENV) and config_files(root):
         from dotenv import load_dotenv as load
 
@@ -58,7 +61,7 @@ def variables_that_set() -> list[str]:
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return warnings on a SQLMesh project's configuration, and on files that are ignored."""
+    """Return warnings about a SQLMesh project's configuration, and about files that are ignored."""
     location = SourceLocation(Path(settings.config_file))
     hint = "run `vde help sqlmesh` for the meaning of each key"
     found = [Problem(text, hint, location, False) for text in settings.config_warnings]

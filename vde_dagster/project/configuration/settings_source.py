@@ -57,10 +57,10 @@ _HINTS = {
 
 
 def read_all(root: Path) -> tuple[Settings, Seen]:
-    """Read a project's settings; a folder without `pyproject.toml` has the defaults.
+    """Read a project's settings; without a `pyproject.toml`, the defaults apply.
 
-    SQLMesh's configuration files count too; `[tool.vde]` overrides them key by key. Environment
-    variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+    Settings are also read from SQLMesh's configuration files; `[tool.vde]` overrides them key by
+    key. Environment variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
 
     Returns:
         The settings, and the files and variables that they depend on.
@@ -106,7 +106,9 @@ def read_all(root: Path) -> tuple[Settings, Seen]:
 
 
 def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a folder's `pyproject.toml` and its table `tool`; empty without a file.
+    """Return the text of a folder's `pyproject.toml`, and its table `tool`.
+
+    Both are empty if the file does not exist.
 
     Raises:
         ProjectError: The file is not valid TOML.
@@ -145,7 +147,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
-    """Return the classes of plug-ins for tables that the core does not define."""
+    """Return the settings classes of plug-ins whose tables are set, by the table's name."""
     core = {f.name for f in _FIELDS}
     named = {
         name[len(ENV_PREFIX) :].partition("__")[0].lower()
@@ -205,10 +207,10 @@ def _checked(
     table: bytes,
     variables: tuple[tuple[str, str], ...],
 ) -> dict[str, Any]:
-    """Return the values of a pickled table and of the environment variables, by setting.
+    """Return the settings in a pickled table and in environment variables, checked, by name.
 
-    Cached, because a process reads the same settings often: a command twice, Dagster at each tick.
-    `variables` are the environment variables that Pydantic reads.
+    Cached, because a process reads the same settings often: a command reads them twice, and Dagster
+    at each tick. `variables` are the environment variables that Pydantic reads.
     """
     model = _source_class(plugins)(**pickle.loads(table))
     names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))
@@ -227,7 +229,7 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the class for Pydantic's checks; cached, because creating it is slow."""
+    """Return the Pydantic class that checks the settings; cached, because creating it is slow."""
     from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (
@@ -238,7 +240,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
     )
 
     class EnvironmentVariables(EnvSettingsSource):
-        """Reads environment variables, with tables and lists of a dataclass as JSON."""
+        """Reads settings from environment variables; tables and lists are given as JSON."""
 
         def next_field(
             self, field: FieldInfo | Any | None, key: str, case_sensitive: bool | None = None
@@ -286,7 +288,10 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _day(value: Any) -> Any:
-    """Read a date as headers and flags accept it; numbers are not seconds since 1970."""
+    """Read a date as model headers and command flags do.
+
+    Numbers are refused; Pydantic's own types would read a number as seconds since 1970.
+    """
     from pydantic_core import PydanticCustomError
 
     if value is None or type(value) is date:

@@ -59,7 +59,7 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
 
 
 def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the parts that formatting must not change: words and signs, comments, templates."""
+    """Return three lists that formatting must not change: words and signs, comments, templates."""
     backslash = dialect in BACKSLASH_DIALECTS
     blocks = jinja_blocks(source, backslash=backslash)
     plain = without_blocks(source, blocks)
@@ -93,7 +93,7 @@ class _Piece:
 def laid_out(source: SourceText, dialect: str, options: LayoutOptions) -> str:
     """Return a file's formatted text.
 
-    `dialect` is the SQLGlot dialect of files that name none.
+    `dialect` is the SQLGlot dialect of a file that names no dialect.
 
     Raises:
         ProjectError: A quote or bracket is not closed, or a header is malformed.

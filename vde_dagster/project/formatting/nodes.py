@@ -254,7 +254,10 @@ def _clause_from_words(
 
 
 def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple[str, int]:
-    """Return `set` and the number of a set operator's words; 0 words for `* EXCEPT (column)`."""
+    """Return `set` and the number of words of a set operator, such as 2 for `UNION ALL`.
+
+    Return an empty text and 0 for any other word, such as the EXCEPT of `* EXCEPT (column)`.
+    """
     count = 1
     while words[count] in ("ALL", "DISTINCT", "BY", "NAME"):
         count += 1

@@ -1,4 +1,4 @@
-"""Queries in the layout of SQLGlot's pretty printer, with their words unchanged, and with macros.
+"""Layout of queries, which may contain macros, as SQLGlot's pretty printer would write them.
 
 SQLGlot's printer changes words (`nvl` becomes `COALESCE`), moves comments, and does not support
 macros. Here every word, literal and comment stays as it is, in the same order.
@@ -178,7 +178,10 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Return the layout of a window's bracket, with a line per part if it does not fit."""
+        """Return the layout of a window's bracket, or None if the bracket is not a window.
+
+        If the window does not fit in a line, each of its clauses gets a line.
+        """
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index
@@ -209,7 +212,7 @@ class QueryLayout:
 
 
 def _with_cases(nodes: Sequence[Node]) -> list[Node]:
-    """Return nodes with each CASE … END as a bracket."""
+    """Return the nodes, with the nodes from each CASE to its END combined into one `Bracket`."""
     open_: list[list[Node]] = [[]]
     for node in nodes:
         if isinstance(node, Leaf) and node.word == "CASE":
@@ -289,7 +292,7 @@ def _prefixes(before: Leaf, leaf: Leaf) -> bool:
 def leaf_text(
     leaf: Leaf, before: Leaf | None, following: Leaf | None, options: LayoutOptions
 ) -> str:
-    """Return a leaf's text; the options choose whether keywords are in capitals."""
+    """Return a leaf's text, with keywords in capitals if the options require it."""
     word = leaf.word
     if not word or _is_name(leaf, before, following):
         return leaf.text

@@ -62,7 +62,7 @@ class Property:
 
     @staticmethod
     def word(name: str, words: Sequence[str], what: str, plural: str) -> Property:
-        """Return a property whose value is one of some words, in lower case."""
+        """Return a property whose value must be one of the given words, in lower case."""
 
         def read(value: Value) -> str:
             word = value.text().lower()
@@ -234,8 +234,8 @@ class Kind:
     def later(default: Any, *, hashed: bool = True) -> Any:
         """Return a field that was added to a kind after models of the kind had been stored.
 
-        The default, which is the value of stored models, is in no hash, so hashes stay the same.
-        Other values are part of hashes if `hashed` is true.
+        Stored models have the default. The default is therefore left out of hashes, so that the
+        hashes of these models stay the same. Other values are part of hashes if `hashed` is true.
         """
         return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
 
@@ -299,7 +299,7 @@ class Kind:
 
     @property
     def text(self) -> str:
-        """The kind with its properties, in the form that is hashed."""
+        """Text of the kind with its properties, for hashing."""
         hashed: list[str] = []
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value, later_ = getattr(self, item.name), item.metadata.get(_LATER)
@@ -314,7 +314,8 @@ class Registry:
 
     Args:
         by_name: Built-in kinds.
-        unwritten: Kinds without a name in headers; the form of a definition determines them.
+        unwritten: Kinds that a header cannot name, because the form of a definition determines
+            them.
         plugins: Kinds of other distributions.
     """
 
@@ -333,7 +334,7 @@ class Registry:
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def require(self, name: str) -> type[Kind]:
-        """Return the kind with a name in the state.
+        """Return the kind whose name is stored in the state.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.
@@ -356,7 +357,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the properties, of all loaded kinds, whose values name columns."""
+    """Return the names of the properties, of all loaded kinds, whose values are column names."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

@@ -1,4 +1,4 @@
-"""CUSTOM: a table filled by intervals, by a function of the project."""
+"""Kind CUSTOM: a function of the project fills the table, interval by interval."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Custom(Kind):
     Args:
         materialization: The function's name.
         materialization_properties: The model's arguments for the function.
-        entrypoint: As in `PythonSource`, like `code` and `outside`; empty until files are read.
+        entrypoint, code, outside: As in `PythonSource`; empty until files are read.
     """
 
     materialization: str

@@ -1,4 +1,6 @@
-"""Formats of times as text, stored in strftime's form; headers may also use the model's dialect.
+"""Formats for writing times as text, such as `%Y-%m-%d`.
+
+They are stored in strftime's form; headers may also use the format of the model's dialect.
 
 Directives: https://docs.python.org/3/library/datetime.html
 """
@@ -71,7 +73,8 @@ def keeps_order(pattern: str) -> bool:
 def problem(pattern: str) -> str | None:
     """Return the reason why a format is invalid, or None if it is valid.
 
-    Each value must identify one range of time: `03/04` has no year.
+    Each text must identify one range of time. For example, `%m/%d` is invalid, because `03/04` has
+    no year.
     """
     pattern = expand(pattern)
     unknown = [part for part in directives(pattern) if part not in UNITS]

@@ -297,7 +297,10 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether merging again changes nothing: assignments read `target` only to keep values."""
+        """Whether merging the same rows again changes nothing.
+
+        That is true if assignments use `target` only to keep old values.
+        """
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

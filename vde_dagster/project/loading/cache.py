@@ -34,7 +34,8 @@ class FileRecord(NamedTuple):
     Args:
         key: Hash of everything that the content depends on.
         file: The content without unit tests.
-        tests: The unit tests, serialized apart because their rows have values of any type.
+        tests: The unit tests. They are serialized separately, because their rows have values of any
+            type.
     """
 
     key: str

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 def environment_statements(
     settings: Settings, environment: str, *, schemas: Sequence[str], views: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return Spark SQL of `before_all` and of `after_all`, where only time variables remain.
+    """Return the statements of `before_all` and of `after_all` in Spark SQL.
 
-    Macros are expanded; the project's own macros run at each call.
+    Macros are expanded; only time variables remain in the text. The project's own macros run at
+    each call.
 
     Args:
         environment: The environment's name, for `@this_env`.
@@ -50,7 +51,7 @@ def environment_statements(
 def read_environment_statements(
     context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Translate statements to Spark SQL, where only time variables remain.
+    """Expand the macros in statements, except time variables, and translate them to Spark SQL.
 
     Args:
         stage: `before_all` or `after_all`.

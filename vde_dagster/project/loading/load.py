@@ -50,7 +50,9 @@ _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
-    """One load, with the files read so far and the files still to read; reads only changed files.
+    """One load of a project: the files read so far, and the files still to read.
+
+    Only changed files are read; the cache has the content of all others.
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
@@ -249,7 +251,7 @@ class ProjectLoad:
         return tuple(found)
 
     def around(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the sources' statements that run before and after all other work of an apply."""
+        """Return the sources' statements that run first, and those that run last, in an apply."""
         found = [source.around() for source in self._sources if isinstance(source, Surrounds)]
         before, after = ([text for pair in found for text in pair[i]] for i in (0, 1))
         return tuple(before), tuple(after)
@@ -369,7 +371,7 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Read files of a project as `SharedFile`s; None for a file with an error or a warning."""
+    """Read files of a project as serialized `SharedFile`s; None if there is an error or warning."""
     from vde_dagster.base.workers import quietly
     from vde_dagster.project.loading.shared_reading import SharedFile
 

@@ -32,10 +32,10 @@ from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
-    """Return a test with its model read again, if the test changes the model.
+    """Read a test's model again with the test's variables, if that may change the model.
 
-    This applies to a test with variables, and to a model whose file or macros use `@runtime_stage`,
-    which is `testing` in tests.
+    The model is read again if the test has variables, or if the model's file or macros use
+    `@runtime_stage`, which is `testing` in tests. The new model is the test's `tested`.
 
     Raises:
         ProjectError: With these variables the model has an error; the message also names the test.
@@ -131,7 +131,7 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return an error if a model that is not external has a name invalid for a folder."""
+    """Return an error if a model's name is invalid as a folder name; accept external models."""
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:
@@ -147,7 +147,7 @@ def _flawed_name(model: Model) -> ProjectError | None:
 def _add_externals(
     models: dict[ModelName, Model], loaded: Mapping[ModelName, LoadedModel], complete: bool
 ) -> Iterator[ProjectError]:
-    """Add undeclared tables as models; yield errors of names that cannot be read."""
+    """Add undeclared tables as external models; yield an error for each unreadable name."""
     namespaces = {name.namespace for name, model in models.items() if _is_own(model)}
     names = set(models)
     for name, item in loaded.items():

@@ -35,7 +35,8 @@ def read_shared(
 
     Args:
         read: Reads a file here; None if it cannot be read yet.
-        read_there: Reads files in a worker, from the project and paths to `SharedFile` as bytes.
+        read_there: Function for the workers: called with `project` and a list of paths, it returns
+            `SharedFile`s as bytes.
         project: The project's folder, and whether to use its cache.
     """
     found: dict[str, FileRecord] = {}

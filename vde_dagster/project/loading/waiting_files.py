@@ -64,7 +64,7 @@ class WaitingFiles:
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Mark columns as unknown if their files can be read without them; return these files."""
+        """Let files that do not require the columns be read without them; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

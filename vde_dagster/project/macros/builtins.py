@@ -87,7 +87,7 @@ def _operand(expander: MacroContext, text: str) -> str:
 
 
 def _surrogate_key(expander: MacroContext, arguments: list[str]) -> str:
-    """`@GENERATE_SURROGATE_KEY(a, b[, hash_function := 'SHA256'])`: a hash of columns' texts."""
+    """`@GENERATE_SURROGATE_KEY(a, b[, hash_function := 'SHA256'])`: a hash of columns' values."""
     named = [a for a in arguments if re.match(r"\s*hash_function\s*:=", a, re.IGNORECASE)]
     fields = [expander.expand_text(a) for a in arguments if a not in named]
     if not fields:
@@ -116,7 +116,7 @@ def _safe_sum(operator: str) -> Callable[[MacroContext, list[str]], str]:
 
 
 def _safe_div(expander: MacroContext, arguments: list[str]) -> str:
-    """`@SAFE_DIV(a, b)`: NULL if `b` is 0."""
+    """`@SAFE_DIV(a, b)`: the quotient, or NULL if `b` is 0."""
     if len(arguments) != 2:
         raise expander.error("@SAFE_DIV takes a numerator and a denominator")
     above, below = (expander.expand_text(argument) for argument in arguments)
@@ -210,7 +210,7 @@ def _date_spine(expander: MacroContext, arguments: list[str]) -> str:
 
 
 def _resolve_template(expander: MacroContext, arguments: list[str]) -> str:
-    """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
+    """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: a text with the table's name."""
     given = _call_arguments(expander, "RESOLVE_TEMPLATE", arguments, "template, mode := 'literal'")
     if bare(given["mode"]).lower() != "literal":
         raise expander.error(
@@ -334,7 +334,7 @@ def _if(expander: MacroContext, arguments: list[str]) -> str:
 
 
 def _def(expander: MacroContext, arguments: list[str]) -> str:
-    """`@DEF(name, value)` as a separate statement before the query."""
+    """`@DEF(name, value)`: define a variable, as a separate statement before the query."""
     name = arguments[0].strip('`"').lower() if len(arguments) == 2 else ""
     if not name.isidentifier():
         raise expander.error("@DEF takes a name and a value", "write @DEF(name, value);")
@@ -368,7 +368,10 @@ def _var(expander: MacroContext, arguments: list[str]) -> str:
 
 
 def _sql(expander: MacroContext, arguments: list[str]) -> str:
-    """`@SQL('text'[, 'kind'])`: the text as SQL with variables replaced, or a constant as SQL."""
+    """`@SQL('text'[, 'kind'])`: the text as SQL, with its variables replaced.
+
+    Any other constant, such as a number, is written as a SQL literal.
+    """
     if not arguments:
         raise expander.error("@SQL takes a text", "write @SQL('a + @x')")
     text = expander.expand_text(arguments[0])

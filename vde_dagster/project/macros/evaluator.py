@@ -34,7 +34,7 @@ _UNKNOWN = {
 
 
 class _Stage(str):
-    """Stage of a text; comparing it with `loading` raises an error."""
+    """Name of a stage, such as `evaluating`; comparing it with `loading` raises an error."""
 
     _expander: MacroContext
     __hash__ = str.__hash__
@@ -54,7 +54,7 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Return the error for a macro that tests for the stage `loading`; `who` names its code."""
+    """Return the error for code that tests for the stage `loading`; `who` names the code."""
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "
@@ -76,11 +76,12 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """Stage of the macro's text.
+        """Name of the stage that uses the macro's text.
 
-        `evaluating` in queries and the statements around them, `promoting` in statements on virtual
-        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`. A comparison with
-        `loading` raises, because it guards code that must not run while files are read.
+        It is `evaluating` in queries and the statements around them, `promoting` in statements on
+        virtual update, `auditing`, `testing` for a unit test, `before_all`, or `after_all`.
+        Comparing it with `loading` raises an error, because such a comparison guards code that must
+        not run while files are read.
         """
         return _Stage(self._expander)
 
@@ -160,7 +161,7 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default; without both, None (see `checked`)."""
+        """Return a variable of the settings; if it is not set, return the default, else None."""
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)

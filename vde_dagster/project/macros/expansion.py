@@ -81,7 +81,8 @@ class Expander:
     def expand(self, start: int = 0, end: int | None = None, *, whole: bool = False) -> Expanded:
         """Expand a part of the file.
 
-        With `whole`, the part is a statement, and a macro that is all of it may return several.
+        With `whole`, the part is one statement. If the statement is only a macro call, the macro
+        may return a list, which becomes several statements.
         """
         end = len(self.source.text) if end is None else end
         expanded = Expanded.build(self._pieces(self.source, start, end, top=True, whole=whole))

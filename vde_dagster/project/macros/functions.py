@@ -151,7 +151,7 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     """Replace a function's parameters in its body, where they are written without `@`.
 
-    Names with an `@` are variables in scope; templates in quotes use them, too.
+    A name with an `@` refers to a variable in scope instead, also inside of a quoted template.
     """
     tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)
@@ -173,7 +173,7 @@ def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
 
 
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Find words that are parameters of an inner function with the same name."""
+    """Return the indexes of words that mean a parameter of an inner function, not of the outer."""
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):

@@ -1,6 +1,7 @@
 """Jinja templates in SQL files, rendered with the origin of every piece of the result.
 
-`'{{ start_ds }}'` is the variable `@start_ds`; `'day={{ start_ds }}'` concatenates it with text.
+`'{{ start_ds }}'` becomes the variable `@start_ds`; `'day={{ start_ds }}'` becomes an expression
+that concatenates the text and the variable.
 """
 
 from __future__ import annotations

@@ -76,10 +76,10 @@ def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[
 def signal(name: str | None = None) -> Callable[[F], F]:
     """Make a Python function a signal, which models name in `signals (…)`.
 
-    The function gets a batch first: a sequence of missing intervals, pairs of instants (UTC,
-    half-open), without gaps. Then it gets the call's arguments by name, and `execution_time` (UTC),
-    `environment` and `model` if it has parameters of these names. It returns whether the batch may
-    be filled, or the intervals that may.
+    The function's first argument is a batch: a sequence of missing intervals without gaps between
+    them, each a pair of instants (UTC, half-open). It gets the call's arguments by name, and
+    `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
+    returns true or false for the whole batch, or the intervals of the batch that may be filled.
     """
     return _noting("signals", name, "write @signal() with parentheses")
 

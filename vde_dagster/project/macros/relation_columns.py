@@ -38,7 +38,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 
 
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Complete a name with the schema of its only mention after FROM or JOIN in a text.
+    """Add the schema to a table's name, if FROM and JOIN in the text use only one schema for it.
 
     SQLMesh's `columns_to_types` does the same: it compares the given parts of the name with the
     tables that the model reads.

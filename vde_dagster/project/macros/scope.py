@@ -39,8 +39,8 @@ class MacroScope:
         templates: Texts of files with Jinja macros, by path.
         environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
-        hint: Returns the hint for a text that cannot be translated, given the function that could
-            be trusted. Without this function, the hint for model files applies.
+        hint: Returns the hint for a text that cannot be translated; called with the function that
+            could be trusted. None for the hint for model files.
     """
 
     macros: Mapping[str, UserMacro]
@@ -63,11 +63,11 @@ class MacroScope:
 
     @property
     def stage(self) -> str:
-        """Stage of the text, in SQLMesh's terms."""
+        """Name of the stage that uses the text, as in SQLMesh, such as `evaluating`."""
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
-        """Return the scope of a text for another stage; it shares macros and functions."""
+        """Return this scope for a text of another stage; both scopes share macros and functions."""
         return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 

@@ -1,4 +1,4 @@
-"""Variables of queries: times of the interval (`@start_ds`), `@this_model`, values as text.
+"""Variables of queries: the interval's times (`@start_ds`), and `@this_model`.
 
 Names and meaning are SQLMesh's (docs/concepts/macros/macro_variables.md there): `start_*` is the
 interval's first instant, `end_*` its last instant, one microsecond before the exclusive end, and
@@ -132,7 +132,7 @@ EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing"
 def this_model_values(table: str) -> dict[str, str]:
     """Return the SQL texts of `@this_model` and of the variables for its parts, by variable.
 
-    A fourth part of the quoted name, a branch, is only in `@this_model`.
+    If the quoted name has a fourth part, a branch, only `@this_model` contains it.
     """
     parts = ModelName.split(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)

@@ -103,7 +103,7 @@ def _text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
 def with_descriptions(
     models: Mapping[ModelName, Model], files: Iterable[LoadedFile]
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
-    """Return models with the descriptions in files, and warnings.
+    """Add the descriptions in files to models; return the models and warnings.
 
     There are warnings for descriptions of missing models, for models described in several files,
     and for models with another description in their own file.

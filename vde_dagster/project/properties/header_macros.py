@@ -1,7 +1,7 @@
 """Expansion of variables and macros in `MODEL (…)` headers, before any property is read.
 
-Places still refer to the file. The macros in arguments of audits are expanded later, with the
-audit's query.
+Places of values still refer to the original file. The macros in arguments of audits are expanded
+later, with the audit's query.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
     """Return a header with variables and macros expanded; a NULL or empty property is removed.
 
-    `blueprint` has the SQL text of the blueprint's variables, by lower-case name, which take
-    precedence.
+    `blueprint` has the SQL text of the blueprint's variables by lower-case name; they take
+    precedence over variables of the scope.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
@@ -51,7 +51,7 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return `@model_kind_name`, as SQL text, if the kind's name is a literal.
+    """Return the variable `@model_kind_name` with its SQL text, if the kind's name is a literal.
 
     `default` is the name of the kind if no property sets it.
     """

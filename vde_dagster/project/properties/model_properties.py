@@ -345,7 +345,7 @@ def _is_type(found: exp.Expr) -> bool:
 
 
 def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
-    """Merge tables of properties; the last value counts, and NULL removes a property."""
+    """Merge the property `name` of several tables; later values win, and NULL removes a key."""
     pairs: dict[str, Value] = {}
     for one in given:
         if name in one:
@@ -387,7 +387,7 @@ def _virtual_properties(
 
 
 def _property_text(value: Value) -> str:
-    """Read a property of a table or view; lists and calls, for other engines, stay texts."""
+    """Read a property of a table or view; a list or a call is returned as written."""
     brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
     return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
 

@@ -1,4 +1,4 @@
-"""SQLMesh classes for annotations, and for fixes that linter rules propose."""
+"""Stand-ins for SQLMesh's classes that Python files name in annotations, and linter rules use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vde_dagster.errors import UsageError
 
 
 class _Named:
-    """Class that can be used only in annotations."""
+    """Base of classes that can be named in annotations, but not created."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UsageError(
@@ -19,14 +19,14 @@ class _Named:
 
 
 class Context(_Named):
-    """SQLMesh's class for the whole project."""
+    """Stand-in for SQLMesh's `Context`, the whole project."""
 
     def __class_getitem__(cls, _: Any) -> type:
         return cls
 
 
 class Model(_Named):
-    """SQLMesh's class for a model."""
+    """Stand-in for SQLMesh's `Model`."""
 
 
 BaseContext = GenericContext = Context

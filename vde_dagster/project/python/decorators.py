@@ -110,7 +110,7 @@ def _call(
 
 
 def _listed(key: str, given: Any) -> list[str]:
-    """Read statements: a text, a SQLGlot expression, or a list of texts and expressions."""
+    """Read a decorator's statements: a text, a SQLGlot expression, or a list of both."""
     listed = list(given) if isinstance(given, list | tuple) else [given]
     listed = [one for one in listed if one is not None]
     for one in listed:

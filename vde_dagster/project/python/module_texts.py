@@ -1,7 +1,7 @@
 """Python modules of a project as texts: statements, imports, bound and mentioned names.
 
 Nothing is imported or run. Names are resolved as `project.python.files` resolves them when it runs
-a model; in doubt, more modules are found.
+a model. If it is unclear which modules code needs, too many modules are found rather than too few.
 """
 
 from __future__ import annotations

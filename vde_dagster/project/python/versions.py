@@ -65,7 +65,7 @@ def python_version(
 
 
 def _hash(reach: _Reach, module: Module) -> bytes:
-    """Hash the included statements of a module, in their order if it may matter."""
+    """Hash the included statements of a module; their order counts only if it can matter."""
     if reach.by_text:
         return digest_values("text", module.name)
     documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
@@ -225,7 +225,7 @@ class _Reach:
                 self._outside(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
-        """Include the code reachable through a module: all, unless only a submodule is named."""
+        """Include all code of a module that is used as a value, or only of its named submodule."""
         found = self.modules.find(dotted, where)
         child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
         if child is not None and rest:

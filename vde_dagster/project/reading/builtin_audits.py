@@ -66,7 +66,10 @@ def _rows(test: str, **more: Build) -> Build:
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Return a builder of queries for rows that meet a test; `{c}` is a value of `argument`."""
+    """Return a builder of queries for rows that meet a test, written once for each `{c}`.
+
+    `{c}` in the test is replaced by the values of `argument`, such as names of columns.
+    """
 
     def build(items: Items) -> str:
         tests = (_filled(test, items, {"c": lambda _, one=one: one}) for one in items[argument])  # type: ignore[misc]

@@ -166,9 +166,10 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that rewrite one kind of form with names of columns; none if no form is left.
+    """Return edits that replace one kind of unsupported query form by names of columns.
 
-    Call the function again for the other kinds. `tree` is the text's tree, with offsets of names.
+    The forms are `* REPLACE`, `UNION BY NAME` and aliases in WHERE. Call the function again until
+    it returns no edits. `tree` is the text's tree, with offsets of names.
 
     Raises:
         NoSparkForm: The text has a form that cannot be rewritten.

@@ -28,7 +28,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text of a setting, whose places are in the settings' file; `root` is the project's folder."""
+    """Text of a setting; errors point into the settings' file in the project's folder `root`."""
 
     root: Path
 
@@ -53,7 +53,7 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the default properties for a header (which has the kind), as if written in it."""
+    """Return the default properties as if written in a header; macros may use its kind."""
     given = [
         f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()

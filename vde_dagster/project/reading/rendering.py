@@ -1,7 +1,7 @@
 """Rendering of a part of a SQL file as one line of Spark SQL, with the tables that it reads.
 
-A query in Spark's dialect keeps its original text. SQLGlot translates other dialects, if its
-translation parses to the same query.
+A query in Spark's dialect keeps its original text. SQLGlot translates other dialects; the
+translation is accepted only if it parses to the same query.
 """
 
 from __future__ import annotations
@@ -127,9 +127,12 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Render a statement that runs on published views; replace the catalog's name by Spark's.
+    """Render a statement that is not part of a fill, such as one that runs on published views.
 
-    Other statements stay unchanged: their text alone does not show which names are tables.
+    Names of tables in the project's catalog get the catalog's name in Spark.
+
+    Statements around a model's query keep the catalog's name (see `render_statement`), because
+    their text alone does not show which names are tables.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names
@@ -175,7 +178,7 @@ class _Text:
         return replace(self, expanded=replace(self.expanded, text=text))
 
     def in_spark_forms(self) -> _Text:
-        """Rewrite or refuse forms that Spark cannot read."""
+        """Rewrite syntax that Spark does not support; raise an error if that is impossible."""
         if not self.in_spark:
             return self
         try:
@@ -186,7 +189,7 @@ class _Text:
     def in_column_forms(
         self, columns_of: ColumnsOf, needed: Callable[[str], bool], *, is_translated: bool = False
     ) -> tuple[_Text, list[Token], exp.Expr]:
-        """Parse Spark SQL, and rewrite forms that need the names of columns until none is left.
+        """Parse Spark SQL, and rewrite query forms such as `* REPLACE` until none is left.
 
         Args:
             needed: Returns whether a text may have such forms.

@@ -69,9 +69,9 @@ class Block:
 
 
 def read_blocks(path: Path, text: str, dialect: str) -> tuple[SourceText, list[Block]]:
-    """Split a file's text into its blocks; also return the text, with Spark's comment syntax.
+    """Split a file's text into blocks; also return the text, with comments in Spark's syntax.
 
-    `dialect` is the SQLGlot dialect of blocks without one.
+    `dialect` is the SQLGlot dialect of blocks that set no dialect.
     """
     source = with_dash_comments(SourceText(path, text), dialect)
     source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
@@ -90,7 +90,8 @@ def split_blocks(
     """Split a text into its `MODEL` and `AUDIT` blocks.
 
     Args:
-        default_dialect: SQLGlot dialect of blocks without one; it determines where strings end.
+        default_dialect: SQLGlot dialect of blocks that set no dialect; it determines where strings
+            end.
         header: Header for statements before the first header, if they are allowed.
     """
     # First: Jinja would be misread, and deep nesting would crash the parser.
@@ -155,7 +156,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements; separate statements on virtual update."""
+    """Create a block of a header and its statements, with statements on virtual update apart."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -202,7 +203,7 @@ def _next_statement(
 ) -> tuple[list[Token], int, int]:
     """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    Only for headers are all tokens returned; for other statements at least the first.
+    For a header, all tokens are returned. For any other statement, only the first token may be.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

@@ -83,10 +83,12 @@ def with_temporary_views(
 def session_statements(
     expander: Expander, names: TableNames, statements: Iterable[Expanded]
 ) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
-    """Render statements before Python code, which create their temporary views in the session.
+    """Render the statements that run before a model's Python code.
+
+    A statement that creates a temporary view creates it in the code's Spark session.
 
     Returns:
-        The statements, the reads of the temporary views, and the names of the views.
+        The statements, the tables that the views read (with places), and the views' names.
     """
     texts: list[str] = []
     reads: dict[ModelName, SourceLocation] = {}

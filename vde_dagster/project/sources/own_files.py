@@ -318,7 +318,7 @@ class OwnFiles:
         return audits
 
     def warnings(self, files: Sequence[LoadedFile]) -> Sequence[Problem]:
-        """Return one warning per kind of ignored content, at the first file with such content."""
+        """Return one warning for each kind of ignored content, at the first file that has it."""
         first = {word: file.path for file in reversed(files) for word in file.unread}
         return [Problem(word, None, SourceLocation(path), False) for word, path in first.items()]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Source of models: some files of a project, and their definitions.
+    """Source of models: reads the definitions in some of a project's files.
 
     A load uses only this protocol: it lists the files, reads the files that the cache does not
     have, and joins their definitions. Paths are relative to the project's folder, with forward
@@ -176,7 +176,8 @@ class Folder:
         """Expand the macros in a part of a file, and render it as one Spark SQL query.
 
         Args:
-            code: Text of the file with edits, instead of a part; its macros are not expanded.
+            code: Edited text of the file to render instead of the part; its macros are not
+                expanded.
             dialect: SQLGlot dialect of the text.
             variables: SQL text of `@name`, by lower-case name.
             what: The text's name in errors.

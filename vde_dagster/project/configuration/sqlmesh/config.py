@@ -24,11 +24,11 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     def dict(self, **options: Any) -> Any:
-        """Return the values as a table."""
+        """Return the values as a dictionary."""
         return self.model_dump(**options)
 
     def copy(self, *, update: Any = None, **options: Any) -> Any:
-        """Return a copy with other values."""
+        """Return a copy, with the values in `update` replaced."""
         return self.model_copy(update=update, **options)
 
 
@@ -39,7 +39,7 @@ class Anything(Shape):
 
 
 class Connection(Anything):
-    """Connection; the class's name has its type: `GCPPostgresConnectionConfig`."""
+    """Connection to an engine, which the class's name contains: `GCPPostgresConnectionConfig`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -51,7 +51,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class NotificationTarget(Anything):
-    """Receiver of messages; the class's name has its type: `SlackApiNotificationTarget`."""
+    """Receiver of messages. The class's name contains its type: `SlackApiNotificationTarget`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -68,7 +68,7 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Environments with views: all (`full`), or all except production (`dev_only`)."""
+    """Choice of the environments with views: all (`full`), or all but production (`dev_only`)."""
 
     FULL = "full"
     DEV_ONLY = "dev_only"
@@ -134,7 +134,7 @@ class ModelDefaultsConfig(Shape):
 
 
 class GatewayConfig(Shape):
-    """Connection to an engine, with variables."""
+    """Gateway: a connection to an engine, with its own variables."""
 
     connection: Unused = None
     state_connection: Unused = None
@@ -248,7 +248,7 @@ PARTS: dict[str, type[Shape]] = {
 
 
 def unused(part: type[Shape]) -> set[str]:
-    """Return the keys of a part that have no effect."""
+    """Return the keys of a configuration class that are accepted but have no effect."""
     return {name for name, field in part.model_fields.items() if "unused" in field.metadata}
 
 

@@ -1,6 +1,7 @@
-"""SQLMesh configurations: a project's in YAML or Python, and a user's in `~/.sqlmesh`.
+"""Reading of SQLMesh's configuration files: a project's (YAML or Python) and the user's.
 
-As in SQLMesh, tables are merged key by key, and a user's lists are added to lists of `config.py`.
+The user's file is in `~/.sqlmesh`. As in SQLMesh, tables are merged key by key, and a user's lists
+are added to lists of `config.py`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class WrittenConfig:
     """Configuration as written, before it is checked.
 
     Args:
-        lines: Known lines of values, by the path of keys.
-        seen: Files and environment variables that reading it used.
-        above: The user's configuration, which takes precedence key by key.
+        lines: Line of each value whose line is known, by the path of keys.
+        seen: Files and environment variables that were read for the configuration.
+        above: The user's configuration. Its values replace the project's values key by key.
     """
 
     path: Path
@@ -149,7 +150,10 @@ def _personal_environment(personal: WrittenConfig | None) -> Iterator[None]:
 def merged(
     below: Mapping[str, Any], above: Mapping[str, Any], longer: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Merge two tables key by key; lists of the keys in `longer` are concatenated."""
+    """Merge two tables key by key; a value in `above` replaces the value in `below`.
+
+    Lists of the keys in `longer` are concatenated instead.
+    """
     made = dict(below)
     for key, value in above.items():
         other = made.get(key)
@@ -194,7 +198,7 @@ def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
 
 
 def _unknown_key(error: ProjectError) -> ProjectError | None:
-    """Return an error of a configuration's class as one line, with the key's place."""
+    """Convert Pydantic's error about a configuration class to a one-line error, or return None."""
     from pydantic import ValidationError
 
     refused = error.__cause__

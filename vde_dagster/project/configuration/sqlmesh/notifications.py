@@ -83,7 +83,7 @@ def _targets(
 
 
 def _url(type_: str, target: Mapping[str, Any]) -> Any:
-    """Return an address for Apprise; None if the target lacks a required part."""
+    """Return a target's address in Apprise's format; None if the target lacks a required value."""
     needed = _URLS[type_]
     if not all(target.get(key) for key in needed):
         return None

@@ -113,7 +113,7 @@ class CustomMaterialization:
 
     @classmethod
     def write_rows(cls, rows: Any, target: Any, model: Any) -> None:
-        """Fill a target.
+        """Write rows into a table.
 
         Args:
             rows: The rows, as a Spark DataFrame.
