@@ -1,4 +1,4 @@
-"""Helpers for SQLGlot: syntax errors with their place, canonical texts, texts and keys of types.
+"""Helpers for SQLGlot: parsing with positions of syntax errors, and canonical texts.
 
 The supported range is ``sqlglot>=30.12,<31``. `sql.reading` parses a query and keeps its original
 text.
@@ -56,7 +56,10 @@ def parse(query: str) -> exp.Expr:
 
 
 def called(e: exp.Expr) -> str:
-    """Return the lower-case name of a call, one name for all synonyms; "" if it is not a call."""
+    """Return a called function's lower-case name, or "" if the expression is not a call.
+
+    All synonyms of a function have the same name here.
+    """
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
@@ -113,9 +116,9 @@ def type_text(kind: exp.DataType | None) -> str:
 
 
 def type_key(kind: exp.Expr) -> str:
-    """Return a text that is equal for two types only if Spark treats them as one type.
+    """Return a type's text; two types have equal texts only if Spark treats them as one type.
 
-    SQLGlot's text is equal for some different types, such as TIME and TIMESTAMP.
+    SQLGlot writes some different types as the same text, such as TIME and TIMESTAMP.
     """
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]
@@ -153,7 +156,7 @@ def type_sql(kind: exp.Expr) -> str:
 
 
 def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
-    """Yield the numbers in brackets after a type's name; None for any other content."""
+    """Yield a type's parameters, as in `DECIMAL(10, 2)`; None for each that is not a number."""
     for key, value in kind.args.items():
         if key == "expressions":
             for item in value or ():
@@ -177,7 +180,7 @@ _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.
 
 
 def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
-    """Return whether each value of one type equals at most one value of the other, both ways."""
+    """Return whether a value of either type equals at most one value of the other type."""
     if left is None or right is None:
         return False
     if left.this in _NOT_ONE_TO_ONE or right.this in _NOT_ONE_TO_ONE:

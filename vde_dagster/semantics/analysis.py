@@ -39,10 +39,11 @@ class Analysis:
 
     Args:
         output_types: SQL type by output name, ``UNKNOWN`` if it could not be determined.
-        findings: Mistakes, which do not affect the other fields; see `checks`.
+        findings: Mistakes that the `checks` found; these do not change the other fields.
         complete: Whether all output columns are known.
-        spelling: Output name as the author wrote it, by output name.
-        other_texts: Output names, in lower case, whose values the dialect casts to another text.
+        spelling: Output name in the case that the author wrote, by lower-case output name.
+        other_texts: Lower-case names of outputs whose values the original dialect casts to a
+            different text than Spark does.
     """
 
     version: SemanticVersion
@@ -70,7 +71,7 @@ def analyze(
 
     Args:
         query: Spark SQL.
-        parents: Versions by table name; a table without one is external.
+        parents: Versions by table name; a table without a version is external.
         scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.
         tree: The tree from `sql.reading`, if available; it is modified.
@@ -79,8 +80,8 @@ def analyze(
         origin: The dialect that the query was written in.
 
     Raises:
-        SemanticError: A syntax error, or columns that are ambiguous or do not exist: the first
-            mistake, whose `mistakes` lists all.
+        SemanticError: The query has a syntax error, or a column is ambiguous or does not exist.
+            The error describes the first mistake; its `mistakes` lists all of them.
     """
     given = tree
     if tree is None:
@@ -116,7 +117,7 @@ def analyze(
 
 
 def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
-    """Use a query's text as its version, because its session may interpret it in another way."""
+    """Use the query's text as its version, because the session may change the query's meaning."""
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
         name: "UNKNOWN" if "TIMESTAMP" in kind else kind
@@ -183,7 +184,7 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
 
 
 def _distinct_names(outputs: list[Output]) -> list[Output]:
-    """Give outputs distinct names, because Spark refuses to store two columns of one name."""
+    """Add numbers to repeated output names, because Spark refuses to store duplicate columns."""
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     named: list[Output] = []
@@ -220,7 +221,7 @@ def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
 
 
 def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
-    """Return a binder that has read every table in a query."""
+    """Return a binder whose `leaves` are all tables in a query."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):

@@ -1,4 +1,4 @@
-"""Errors in queries, findings of checks with their places, and notes made while binding."""
+"""Errors in queries, findings of checks, and notes made while binding; each with its position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SemanticError(ProjectError):
-    """A query names something that does not exist, or cannot be parsed.
+    """The query cannot be parsed, or it names a table, column or function that does not exist.
 
     Args:
         line: 1-based, within the query's text.
@@ -43,7 +43,7 @@ class SemanticError(ProjectError):
 
     @staticmethod
     def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first of several mistakes, whose `mistakes` are all of them."""
+        """Return the first of several mistakes; set its `mistakes` to all of them."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
@@ -55,9 +55,9 @@ class Finding:
     """A mistake that does not prevent binding the query.
 
     Args:
-        certain: Whether Spark refuses the query, or the query certainly has another meaning than
-            intended; otherwise it may be intended.
-        untyped: Whether it is a mistake only because the type of an operand is unknown.
+        certain: True if Spark refuses the query or the query certainly does not do what was
+            intended; False if the author may have intended it.
+        untyped: Whether the only problem is that the type of an operand is unknown.
         line: 1-based, within the query's text.
         column: 1-based, within that line.
     """
@@ -132,7 +132,7 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """A problem recorded while binding a query, with the values for the rule's message."""
+    """A problem recorded while binding a query; `details` are inserted into the rule's message."""
 
     rule: Rule
     where: exp.Expr

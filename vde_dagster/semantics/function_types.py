@@ -1,20 +1,20 @@
-"""Types of calls of Spark's functions, from a table that was generated with Spark 4.1.
+"""Result types of calls of Spark's functions, from a table that was generated with Spark 4.1.
 
 ``python -m benchmarks.function_types --write`` calls every function on Spark with every number of
 arguments of many types and literal values, and writes `function_types.txt`. A line has a function,
-a result and argument patterns. A call that matches no line has an unknown type.
+a result and patterns of arguments. The type of a call that matches no line is unknown.
 
-A pattern is a letter per argument (`LETTERS`), several letters in brackets, or units in braces:
-``[az][il]`` is a DATE or TIMESTAMP and an INT or BIGINT. ``=`` is an argument of the same type as
-the first argument of its class, ``?`` any argument, and a final ``*`` any number of more arguments.
-A result is a type, or a form of an argument's type: ``=1`` the first argument's type, ``@1`` an
-array of it, ``.1`` the type of its elements, ``k1`` and ``v1`` the types of its keys and values.
-The table leaves out types that differ with ANSI mode, and assumes TIMESTAMP_LTZ, the default of
-``spark.sql.timestampType``.
+A pattern has a letter per argument (`LETTERS`), or several letters in brackets, or units in braces:
+``[az][il]`` means a DATE or TIMESTAMP, then an INT or BIGINT. ``=`` is an argument of the same type
+as the first argument of its class, ``?`` any argument, and a final ``*`` any number of further
+arguments. A result is a type, or refers to an argument: ``=1`` is the first argument's type, ``@1``
+an array of this type, ``.1`` the type of the argument's elements, ``k1`` and ``v1`` the types of
+its keys and values. The table has no results that differ with ANSI mode. It assumes TIMESTAMP_LTZ,
+the default of ``spark.sql.timestampType``.
 
 ``--refusals`` writes `function_refusals.txt`: patterns of arguments that Spark refuses in both
-modes. In such a pattern a letter is an argument type that Spark refuses whatever the other
-arguments are; all other places are ``?``.
+modes. Such a pattern has the letter of the refused type at one place, and ``?`` at all others,
+because Spark refuses this type whatever the other arguments are.
 
 >>> find_result("date_add", "iz", unit="hour"), find_result("date_add", "ai")
 ('TIMESTAMP', 'DATE')
@@ -107,7 +107,7 @@ def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:
 
 
 def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
-    """Return whether Spark refuses a choice of values of these types, in ANSI mode or without it.
+    """Return whether Spark refuses a choice, such as a CASE, between values of these types.
 
     `ordered` is true if the choice compares the values, as GREATEST does.
     """
@@ -118,7 +118,7 @@ def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool =
 
 
 def are_not_comparable(kinds: Iterable[exp.DataType | None]) -> bool:
-    """Return whether Spark refuses to compare values of these types, in ANSI mode or without it."""
+    """Return whether Spark refuses to compare values of these types."""
     found = _families(kinds)
     others = found - {_TEXT}
     return len(others) > 1 or _MAP in found or (_TEXT in found and not others <= _COMPARED)
@@ -147,18 +147,18 @@ def has_no_text(kind: exp.DataType | None) -> bool:
 
 
 def letter_of_key(key: str | None) -> str | None:
-    """Return the letter of a type by its `type_key`."""
+    """Return the letter of the type with this `type_key`; None if it has no letter."""
     if key is None:
         return None
     return "e" if key.startswith("DECIMAL<") else _BY_KEY.get(key)
 
 
 def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return the arguments of a call as a text for `find_result`; None if some are unknown.
+    """Return the letters of a call's arguments for `find_result`; None if a type is unknown.
 
     Args:
-        letters: A letter per argument.
-        types: A value per argument, equal for arguments of equal type.
+        letters: A letter per argument; None if unknown.
+        types: An object per argument; the objects of arguments of the same type are equal.
     """
     first: dict[str, object] = {}
     made: list[str] = []
@@ -176,13 +176,13 @@ def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> s
 def find_result(
     name: str, letters: str | None, count: int | None = None, unit: str | None = None
 ) -> str | None:
-    """Return the table's result for a call, or None.
+    """Return the result that the table has for a call, or None if no line matches.
 
     Args:
         name: The function's canonical name (`spark_functions.ALIASES`).
         letters: The arguments without the unit, as returned by `written_letters`.
-        count: The number of arguments, including the unit, if the letters are unknown.
-        unit: The canonical unit, if the first argument is a unit.
+        count: The number of arguments, including the unit; required if the letters are unknown.
+        unit: The canonical unit, such as `hour`, if the first argument is a unit.
     """
     if count is None:
         count = len(letters or "") + (unit is not None)
@@ -198,7 +198,7 @@ def find_result(
 
 @lru_cache(maxsize=8192)
 def is_refused_call(name: str, letters: str) -> bool:
-    """Return whether Spark certainly refuses a call for the types of its arguments.
+    """Return whether Spark certainly refuses a call because of the types of its arguments.
 
     `name` is the function's canonical name; `letters` has `ANY` for an unknown type.
 
@@ -209,7 +209,7 @@ def is_refused_call(name: str, letters: str) -> bool:
 
 
 class Row(NamedTuple):
-    """A pattern of a function's arguments, and the result of calls that match the pattern."""
+    """A line of the table: a pattern of arguments, and the result of calls that match it."""
 
     places: tuple[frozenset[str], ...]
     many: bool
@@ -225,7 +225,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether the letters match; the last place also tests all further letters."""
+        """Return whether letters match; the last place is repeated for further letters."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

@@ -1,4 +1,4 @@
-"""Properties of a query's session that the comparison of queries depends on."""
+"""Settings and statements of a session that can change the meaning of a query."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Assumptions about a session.
+    """Assumptions about the Spark session that runs a query.
 
     Args:
-        has_zoned_timestamps: Whether TIMESTAMP certainly has a time zone, as by default
-            (`spark.sql.timestampType`).
-        unlike: The setting or statement that may invalidate the comparison of queries, or None.
+        has_zoned_timestamps: Whether TIMESTAMP is certainly the type with a time zone, as it is by
+            default (`spark.sql.timestampType`).
+        unlike: A setting or statement, or None. If set, queries are compared only as text, because
+            the session may give them another meaning.
     """
 
     has_zoned_timestamps: bool
@@ -35,7 +36,7 @@ UNKNOWN = Session(has_zoned_timestamps=False)
 
 
 def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str]) -> Session:
-    """Return the session of a model, from its project's settings and its statements."""
+    """Return the session that a project's settings and a model's statements create."""
     statements = tuple(statements)
     last: dict[str, str | None] = {**dict(settings), **dict(read_settings(statements))}
     for key, value in last.items():

@@ -1,9 +1,9 @@
-"""Spark 4.1's built-in functions: the kind of each name, and synonyms.
+"""Spark 4.1's built-in functions: their kinds, synonyms and numbers of arguments.
 
-`spark_functions.txt` has the names, in lower case. Every name that ``SHOW FUNCTIONS`` lists is in
-exactly one kind's list; ``vde_dagster_tests/spark/test_spark_functions.py`` compares them with
-Spark's registry and verifies which names, units and types are equal. Other names are compared as
-written, and a name in no list makes a query opaque.
+`spark_functions.txt` lists the lower-case names by kind. Every name that ``SHOW FUNCTIONS`` returns
+is in exactly one list. ``vde_dagster_tests/spark/test_spark_functions.py`` compares the lists with
+Spark's registry and verifies the synonyms. A query that calls a name in no list is opaque: it is
+compared as text.
 (https://spark.apache.org/docs/latest/api/sql/)
 """
 
@@ -223,7 +223,7 @@ def _counts(name: str) -> list[str]:
 
 
 def unit(function: str, index: int, literal: str) -> str | None:
-    """Return the canonical text of a literal that names a unit, or None for other literals."""
+    """Return the canonical name of a unit such as 'YY' in a call, or None for other literals."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())

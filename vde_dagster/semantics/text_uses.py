@@ -1,4 +1,4 @@
-"""Uses of text literals: as texts, or as values that Spark may convert to another type."""
+"""Checks whether Spark uses text literals as texts, or may convert them to another type."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def are_only_texts(
     is_asked: Callable[[str], bool],
     count: int,
 ) -> bool:
-    """Return whether Spark certainly uses some literals of a query as texts.
+    """Return whether Spark certainly uses all selected literals of a query as texts.
 
     A literal is used as a text if it is compared with texts, or is an output column of type STRING.
-    For an unknown type, and at every other place, the result is false.
+    The result is false for a literal at any other place, or if a type is unknown.
 
     Args:
         schema: Spark SQL types by table and column.
         stored: Spark SQL types of the columns that store the output, by lower-case name.
-        is_asked: Selects literals by their value.
-        count: Number of such literals in the query's text.
+        is_asked: Returns whether a literal with this value is selected.
+        count: The expected number of selected literals in the query's text.
     """
     tree = parse(query)
     try:

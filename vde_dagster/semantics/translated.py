@@ -1,6 +1,6 @@
-"""Operators in translated texts other than a model's query: audits, statements, keys and tests.
+"""Checks of operators in translated audits, statements, keys and tests.
 
-The analysis of a model's query checks the query's operators; these texts are not analyzed.
+Operators in a model's query are checked during its analysis; these other texts are not analyzed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_operators(
 ) -> tuple[Finding, ...]:
     """Find operators of another dialect whose result may differ on Spark.
 
-    Queries inside a statement are bound to the columns of `schema`; other columns have no type.
+    Only columns in `schema` have types.
 
     Args:
         text: Spark SQL of a query or a statement; a text that cannot be parsed has no findings.

@@ -1,8 +1,8 @@
-"""Types of expressions by Spark's rules, and the types of values that can be stored in a column.
+"""Types of expressions, and checks of whether a value can be stored in a column, as in Spark.
 
-The types of calls and operators come from a table generated with Spark (`function_types`); types of
-DECIMAL follow Spark's rules here. All other expressions have unknown types. Store assignment
-follows the rules of ANSI, which Iceberg's tables always use.
+The types of calls and operators come from a table generated with Spark (`function_types`). DECIMAL
+types are computed here with Spark's rules. The types of all other expressions are unknown. The
+checks follow the ANSI rules of store assignment, which Iceberg tables always use.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
 
 def infer(e: exp.Expr) -> Type:
-    """Return the type of an expression whose columns have types, or None.
+    """Return the type of an expression, or None if unknown; its columns must already have types.
 
-    The type is stored on the expression, for enclosing expressions.
+    The type is stored on the expression, so that enclosing expressions can use it.
     """
     if e.type is None:
         rule = _RULES.get(e.__class__)
@@ -168,7 +168,7 @@ def _kind(e: exp.Expr) -> exp.DType | None:
 def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
     """Return the digits before and after the point of an integer type or a DECIMAL.
 
-    With `shown`, only the written digits of a literal count, as Spark counts them in arithmetic.
+    With `shown`, a literal has only its written digits, as in Spark's arithmetic.
     """
     e, kind = e.unnest(), infer(e)
     if kind is None or kind.this not in (*_INTEGERS, _D.DECIMAL):
@@ -188,7 +188,10 @@ def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
 
 
 def _decimal(whole: int, scale: int) -> Type:
-    """Return a DECIMAL; None for more than 38 digits, because settings determine the type."""
+    """Return a DECIMAL type with these digits before and after the point.
+
+    Return None for more than 38 digits in total, because the type then depends on settings.
+    """
     digits = max(whole + scale, 1)
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 
@@ -299,7 +302,7 @@ _STRUCTS: dict[str, Callable[[Sequence[exp.Expr]], Fields]] = {
 
 
 def _struct(fields: Fields) -> Type:
-    """Return the type of a struct, if all fields have names of word characters and known types."""
+    """Return a struct's type, or None if a field has no plain name or no known type."""
     kinds = [infer(value) for _, value in fields]
     names = [name.lower() for name, _ in fields]
     if not fields or None in kinds or len({*names}) < len(names):
@@ -330,7 +333,7 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 
 
 def _starred_call(name: str, least: int) -> Type:
-    """Return the type of a call with a star, whose number of arguments is unknown."""
+    """Return the type of a call with a star, if it is the same for any number of arguments."""
     if name == "count":
         return data_type("BIGINT")
     found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}
@@ -345,7 +348,7 @@ _SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def infer_family(e: exp.Expr) -> Type:
-    """Return the type of an expression, or DOUBLE for a number whose type depends on a setting."""
+    """Return an expression's type, or DOUBLE for a number whose exact type is unknown."""
     found, e = infer(e), e.unnest()
     if found is not None:
         return found
@@ -359,7 +362,7 @@ def infer_family(e: exp.Expr) -> Type:
 
 
 def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
-    """Return whether Spark certainly refuses a call or an operator for the types of its arguments.
+    """Return whether Spark certainly refuses these argument types for a call or an operator.
 
     Args:
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
@@ -370,13 +373,13 @@ def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
 
 
 def refuses_operands(e: exp.Binary) -> bool:
-    """Return whether Spark certainly refuses an operator for the types of its operands."""
+    """Return whether Spark certainly refuses these operand types for an operator."""
     sign = _SIGNS.get(e.__class__)
     return sign is not None and refuses_arguments(sign, [e.this, e.expression])
 
 
 def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
-    """Return the type of a call from the table of functions, or None."""
+    """Return the type of a call from the table in `function_types`, or None if unknown."""
     units = spark_functions.UNITS.get(name, {})
     unit = _unit(name, arguments[0]) if 0 in units and arguments else None
     rest = arguments if unit is None else arguments[1:]
@@ -409,7 +412,7 @@ def _letter(e: exp.Expr, kind: Type) -> str | None:
 
 
 def _formed(form: str, kind: Type) -> Type:
-    """Return the type that an entry derives from an argument: the same, an array, or a part."""
+    """Return the result type that a table entry such as ``@1`` derives from an argument's type."""
     if kind is None or form == "=":
         return data_type("STRING") if kind is not None and kind.this in _PADDED else kind
     if form == "@":
@@ -478,7 +481,7 @@ def type_class(kind: Type) -> str | None:
 
 
 def is_refused(value: str, column: str) -> bool:
-    """Return whether Spark certainly refuses to store values of one type in a column of another.
+    """Return whether Spark certainly refuses to store values of type `value` in a `column` type.
 
     >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
     (True, False, False)

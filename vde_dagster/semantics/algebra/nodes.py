@@ -41,7 +41,7 @@ _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An expression; `Terms` creates each distinct expression once, so equal ones are identical."""
+    """An expression. `Terms` creates each only once, so equal expressions are the same object."""
 
     __slots__ = ("parts", "serial", "tag")
 
@@ -55,7 +55,7 @@ class Node:
 
 
 class Terms:
-    """Creates the expressions of one query, each distinct expression once."""
+    """Creates the expressions of one query; equal expressions become the same object."""
 
     __slots__ = ("_known", "has_zoned_timestamps", "keys", "same_type")
 
@@ -69,7 +69,7 @@ class Terms:
         """Equalities between values of one type, which map these values one to one."""
 
     def make(self, tag: str, *parts: Any) -> Node:
-        """Return the expression with a tag and parts (nodes, text, numbers, sources, rels)."""
+        """Return the expression with this tag and these parts; create it if it does not exist."""
         key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
         node = self._known.get(key)
         if node is None:
@@ -86,7 +86,7 @@ class Terms:
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator with operands in a fixed order, because they may be swapped."""
+        """Create an operator whose operands may be swapped; sort the operands."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
@@ -98,9 +98,9 @@ class Terms:
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """Create a number or string as `sql.grammar.tokens` writes it, with quotes and suffix.
+        """Create a literal from its text, which has quotes or a suffix as in `sql.grammar.tokens`.
 
-        Leading zeros of integers and the sign of zero are removed, and adjacent strings joined.
+        Leading zeros of integers and the sign of zero are removed. Adjacent strings are joined.
         """
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
@@ -109,10 +109,10 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Combine operands with AND or OR: flatten nested ones, drop repeated and neutral ones.
+        """Combine operands with AND or OR; nested operators are flattened, duplicates dropped.
 
-        FALSE in AND and TRUE in OR stay next to operands that are not literals, whose evaluation
-        may raise an error; `simplify.facts` removes them if that is safe.
+        `a AND FALSE` is not reduced to FALSE here, because evaluating `a` may raise an error. The
+        same is true of `a OR TRUE`. `simplify.facts` drops `a` if that is safe.
         """
         neutral = tag == "and"
         absorbing: Node | None = None
@@ -153,7 +153,7 @@ class Terms:
         return self.make("not", node)
 
     def compare(self, op: str, left: Node, right: Node) -> Node:
-        """Create a comparison: ``gt`` and ``ge`` become ``lt`` and ``le``, literals are folded."""
+        """Create a comparison. `a > b` becomes `b < a`; a comparison of INT literals is folded."""
         if op in ("gt", "ge"):
             op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
         a, b = integer(left), integer(right)
@@ -172,11 +172,11 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def is_null(self, node: Node) -> Node:
-        """Create the IS NULL test of an expression, in the form that the binder creates."""
+        """Create the node of `node IS NULL`, equal to the node that the binder creates."""
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
-        """Create a unary minus: an INT literal gets the sign, other literals keep their type."""
+        """Create a unary minus; an INT literal becomes a negative literal."""
         value = integer(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
@@ -184,7 +184,7 @@ class Terms:
 
 
 def integer(node: Node) -> int | None:
-    """Return the value of an INT literal; None for larger literals, which have another type."""
+    """Return the value of an INT literal; None for other nodes and for larger numbers."""
     if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
         return None
     value = int(node.parts[1])
@@ -207,7 +207,7 @@ def case_values(node: Node) -> list[Node]:
 
 
 def plain_total(body: Node) -> tuple[str, Node] | None:
-    """Return the function and the argument of an aggregate function with one argument."""
+    """Return an aggregate function's name and its argument, or None unless it has exactly one."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
@@ -243,7 +243,7 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Whether a subquery uses columns of outer queries; set later than the columns are created."""
+    """Whether a subquery uses columns of outer queries; binding the subquery sets `found`."""
 
     found: bool = False
 
@@ -302,7 +302,7 @@ class _Exporting:
     columns: list[Node]
 
     def export(self, node: Node) -> int:
-        """Return the position of an inner expression among the columns; add it if missing."""
+        """Return an inner expression's position in `columns`; append the expression if missing."""
         if node in self.columns:
             return self.columns.index(node)
         self.columns.append(node)
@@ -341,10 +341,10 @@ class FullJoin(_Exporting):
 
 @dataclass(slots=True, eq=False)
 class SetOperation:
-    """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position.
+    """UNION ALL, INTERSECT or EXCEPT of whole queries, whose columns correspond by position.
 
-    `alike` is true if every column has the same known type, without parts, in all queries.
-    Otherwise the result's types, and so its values, may depend on the order of the queries.
+    `alike` is true if each column has the same simple, known type in all queries. Otherwise the
+    result's types, and therefore its values, may depend on the order of the queries.
     """
 
     op: str
@@ -355,7 +355,7 @@ class SetOperation:
 
 @dataclass(slots=True, eq=False)
 class Generator:
-    """A table function, such as explode, over the row of the other sources."""
+    """A table function, such as explode, that is called for each row of the other sources."""
 
     op: str
     outer: bool
@@ -375,7 +375,7 @@ Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Const
 
 @dataclass(slots=True)
 class Output:
-    """An output column; its type, and its name as written, are set if known."""
+    """An output column. `written` is its name in the original case; None if it is not known."""
 
     name: str
     node: Node
@@ -383,7 +383,7 @@ class Output:
     written: str | None = None
 
     def as_node(self, node: Node) -> Output:
-        """Return the same column with another expression."""
+        """Return a copy of the column with another expression."""
         return Output(self.name, node, self.type, self.written)
 
 
@@ -391,8 +391,8 @@ class Output:
 class Rel:
     """The relation that a query returns.
 
-    `local` marks the right side of a semi or anti join, whose conditions name sources of the left
-    side. `rest` has further columns if a star includes unknown columns.
+    `local` is true for the right side of a semi or anti join, because its conditions refer to
+    sources of the left side. `rest` is set if a star includes this table with unknown columns.
     """
 
     group: Group
@@ -428,7 +428,7 @@ def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node])
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield expressions with all their parts, each once, but not the parts of inner queries."""
+    """Yield each expression and its nested parts once, without entering inner queries."""
     seen: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -440,13 +440,13 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Set the group over which each pending window is computed."""
+    """Replace each pending window by a window over the rows of `group`."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
 
 class _Completion:
-    """The rule for windows, which may be nested; a closure would keep itself alive."""
+    """The replacement rule for pending windows. It also completes windows inside of windows."""
 
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group

@@ -28,12 +28,12 @@ MOST_SOURCES = 12
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
-    """Return whether the group has at most one row per row of the sources outside of it."""
+    """Return whether a subquery's group has at most one row for each row of the outer query."""
     return _spread(inner, set(), terms)
 
 
 def group_keys(group: Group, terms: Terms) -> list[Key]:
-    """Return sets of expressions whose values differ between any two rows of the group."""
+    """Return unique keys of a group, each as the set of expressions that together are unique."""
     if not _multiplying(group):
         return [frozenset()]
     if _spread(group, set(), terms):
@@ -55,12 +55,12 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
 
 
 def _multiplying(group: Group) -> list[Any]:
-    """Return the sources that can turn one row into several or none."""
+    """Return the sources that can multiply or remove rows of the other sources."""
     return [s for s in group.sources if not is_lookup(s)]
 
 
 def is_lookup(source: Any) -> bool:
-    """Return whether a source is an outer join with at most one match."""
+    """Return whether a source is the right side of a LEFT JOIN with at most one match per row."""
     return isinstance(source, Derived) and source.op == "left" and source.unique
 
 
@@ -84,12 +84,12 @@ def _source_keys(source: Any, terms: Terms) -> list[Key]:
 
 
 def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
-    """Return whether the other sources have at most one row, given one row of the known sources."""
+    """Return whether, for one row of the known sources, all other sources have at most one row."""
     return not set(_multiplying(group)) - reached(group, known, terms)
 
 
 def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the known sources, and sources with at most one row per row of the known sources."""
+    """Return the known sources and each source with at most one row for a row of these sources."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying(group) if s not in known]
@@ -123,14 +123,14 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
 
 
 def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
-    """Return whether an expression has only one value, given one row of the known sources."""
+    """Return whether a row of the known sources determines an expression's value."""
     if node.tag in ("window", "scalar", "unknown"):
         return False
     return not (sources_in(node) & own - known)
 
 
 def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Return, for each expression, equal expressions of the same type, NULL in the same rows."""
+    """Return, by expression, the expressions that the group's conditions make equal to it."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:
@@ -144,7 +144,7 @@ def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
 
 
 def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
-    """Return the window and the keys of each ``ROW_NUMBER() OVER (PARTITION BY k …) = 1``."""
+    """Return window and PARTITION BY keys of each ``ROW_NUMBER() OVER (PARTITION BY …) = 1``."""
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
         if condition.tag not in ("eq", "le"):

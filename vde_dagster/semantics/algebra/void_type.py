@@ -23,13 +23,13 @@ _OF_ARGUMENTS = {
 
 
 def is_void(node: Node) -> bool:
-    """Return whether an expression is NULL, of Spark's type VOID, in all rows."""
+    """Return whether an expression has Spark's type VOID, so that it is NULL in all rows."""
     made = _typing_parts(node)
     return node.tag == "Null" or (bool(made) and all(map(is_void, made)))
 
 
 def _typing_parts(node: Node) -> list[Node]:
-    """Return the parts that determine an expression's type; empty if there are none."""
+    """Return the parts of an expression that determine its type, such as a CASE's values."""
     tag, parts = node.tag, node.parts
     if tag == "case":
         return case_values(node)
@@ -56,7 +56,7 @@ def _sources_of_column(source: Any, key: Any) -> list[Node]:
 
 
 def _fields(node: Node, name: str) -> list[Node]:
-    """Return the values of a field of a struct of named expressions."""
+    """Return the expressions that compute a field of a struct, such as `x` of `struct(1 AS x)`."""
     if node.tag == "ref":
         return [value for made in _sources_of_column(*node.parts) for value in _fields(made, name)]
     named = node.tag == "call" and node.parts[0] == "struct"

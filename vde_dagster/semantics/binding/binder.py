@@ -1,4 +1,4 @@
-"""The binder, which binds one query, and records mistakes and why the query may be opaque."""
+"""The binder of one query. It also records mistakes, and why a query must be compared as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONDITIONS = (exp.DType.BOOLEAN, exp.DType.NULL, exp.DType.UNKNOWN)
 
 
 class Unsupported(Exception):
-    """A construct that the analysis does not support: the whole query is compared as text."""
+    """The query has a construct that the analysis does not support, so it is compared as text."""
 
 
 def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
@@ -89,7 +89,7 @@ class Binder:
         """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind an expression; if it is unsupported, record why, and return an unknown node."""
+        """Convert an expression to a node; an unsupported expression becomes an unknown node."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -122,7 +122,7 @@ class Binder:
         return self.terms.make(e.__class__.__name__, *parts)
 
     def bind_argument(self, value: Any, scope: Scope) -> Any:
-        """Convert an argument to a part of a node."""
+        """Convert an argument of a SQLGlot expression to a part of a node."""
         if isinstance(value, exp.Expr):
             return self.bind(value, scope)
         if isinstance(value, (str, bool, int)):
@@ -132,11 +132,11 @@ class Binder:
         raise Unsupported(f"an argument of type {type(value).__name__}")
 
     def bind_children(self, e: exp.Expr, scope: Scope) -> list[Node]:
-        """Return the nodes of an expression's children, for lineage of unsupported expressions."""
+        """Bind an unsupported expression's children, because its lineage includes their columns."""
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Record why the query is opaque, and return an unknown node over the operands.
+        """Record why the query is compared as text, and return an unknown node over the operands.
 
         Without operands, the node may depend on any column of any table.
         """
@@ -145,17 +145,17 @@ class Binder:
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Record that a function is not supported; its result depends only on its arguments."""
+        """Record why a call is not supported; return an unknown node over the call's arguments."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def condition(self, node: Node, e: exp.Expr) -> Node:
-        """Bind a whole condition; Spark refuses NULL without a type as a condition."""
+        """Return the node of a whole condition; give up if Spark refuses it because of its type."""
         if is_void(node):
             return self.give_up("NULL as a condition", node)
         return self.boolean(node, e)
 
     def boolean(self, node: Node, e: exp.Expr) -> Node:
-        """Bind an operand that must be BOOLEAN; Spark refuses any other type."""
+        """Return the node of an operand that must be BOOLEAN; give up if it has another type."""
         if node.tag in BOOLEAN:
             return node
         kind = infer(e)
@@ -163,13 +163,13 @@ class Binder:
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
     def common(self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False) -> Node:
-        """Bind a choice of values; Spark refuses values without a common type."""
+        """Return the node of a choice such as CASE; give up if its values have no common type."""
         if not have_no_common_type(map(infer_family, values), ordered=ordered):
             return node
         return self.give_up("values of types that have none in common", node)
 
     def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
-        """Bind a comparison; Spark compares only some pairs of types, and no maps."""
+        """Return the node of a comparison; give up if Spark cannot compare values of the types."""
         maps = any(called(e.unnest()) == "map" for e in values)
         if maps or are_not_comparable(map(infer_family, values)):
             return self.give_up("a comparison of types that Spark does not compare", node)
@@ -190,7 +190,7 @@ class Binder:
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...]) -> NamedSource:
-        """Return the FROM entry of a table, by the lower-case parts of its name."""
+        """Create the FROM entry of the table with a name, given as its lower-case parts."""
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}

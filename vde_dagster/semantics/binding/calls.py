@@ -53,7 +53,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
-    """Return the node of a call, or give up if Spark refuses the types of its arguments."""
+    """Return a call's node; give up if Spark refuses the call's arguments."""
     arguments = list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node
@@ -70,7 +70,7 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
 
 
 def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return groups of a call's arguments; the arguments of each group need a common type."""
+    """Return lists of a call's arguments; Spark needs a common type for those in one list."""
     if name in OF_ONE_TYPE:
         return [arguments]
     if name == "map":
@@ -81,7 +81,7 @@ def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
 
 
 def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return groups of a call's arguments that are compared with each other."""
+    """Return lists of a call's arguments; Spark compares the arguments of each list."""
     if name == "nullif":
         return [arguments]
     searched = arguments[1:-1:2] if name == "decode" else []
@@ -144,7 +144,7 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Give an integer literal next to a DECIMAL the DECIMAL type with its number of digits.
+    """Cast an integer literal next to a DECIMAL to DECIMAL, with as many digits as it has.
 
     Spark does this only for a plain literal: `e + 3` and `e + (4 - 1)` have different types.
     `parts` and `sides` are the two operands of an arithmetic operator and their nodes.
@@ -271,7 +271,7 @@ def _normal_interval(text: str) -> str:
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE as the column of that name, else as the function."""
+    """Bind a word such as CURRENT_DATE, which is a function unless a column has the name."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -341,7 +341,10 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
-    """Bind arguments with the names that Spark gives their fields; None without a name."""
+    """Return names and nodes of arguments in turn, for functions such as struct.
+
+    A name is the field's name in Spark; None if the argument has no name.
+    """
 
     parts: list[Any] = []
     for item in e.expressions:
@@ -436,7 +439,7 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window as ``pending window``; the SELECT later adds the group."""
+    """Bind a window function to a ``pending window``; `complete_windows` adds its group later."""
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)
@@ -481,7 +484,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
-    """Return a window function without FILTER, IGNORE NULLS and RESPECT NULLS."""
+    """Return the call inside of FILTER, IGNORE NULLS and RESPECT NULLS."""
     while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         e = e.this
     return e
@@ -524,10 +527,10 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Return a window's function, and whether its value can differ in rows with equal sort keys.
+    """Return a window's function, and whether its result can differ for rows with equal sort keys.
 
-    Aggregate functions in its arguments belong to the grouped query that the window reads, as in
-    ``SUM(SUM(x)) OVER ()``.
+    Aggregate functions in the arguments, as in ``SUM(SUM(x)) OVER ()``, are computed by the
+    grouped query that the window reads.
     """
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)

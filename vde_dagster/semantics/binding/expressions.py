@@ -130,7 +130,7 @@ def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> N
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """Bind a plus sign, which `grammar.tokens` writes as an operator that Spark does not have."""
+    """Bind a unary plus, which `grammar.tokens` wrote as a square root, an operator Spark lacks."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))
@@ -147,7 +147,7 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
-    """Bind IS NULL, IS TRUE or IS FALSE; the latter two take a BOOLEAN."""
+    """Bind IS NULL, IS TRUE or IS FALSE; the operand of IS TRUE and IS FALSE must be BOOLEAN."""
     this = binder.bind(e.this, scope)
     if isinstance(e.expression, exp.Boolean):
         this = binder.boolean(this, e.this)
@@ -155,7 +155,7 @@ def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
 
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
-    """Bind IN with a query, or with values."""
+    """Bind IN with a subquery or a list of values."""
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
         return binder.give_up("IN over an array", *binder.bind_children(e, scope))
     this = binder.bind(e.this, scope)
@@ -209,7 +209,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda, whose parameters are identified by depth and position."""
+    """Bind a lambda; its nesting depth and their positions replace the parameters' names."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)

@@ -1,4 +1,4 @@
-"""Generators, such as explode: table functions over the row of the other sources."""
+"""Generators, such as explode: table functions called for each row of the other sources."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """Return the kind of a generator function, and whether it is OUTER; None for others."""
+    """Return a generator's kind and whether it is OUTER; None if `e` is not a generator."""
     return GENERATOR_KINDS.get(called(e))
 
 
 def bind_generator(
     binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
 ) -> tuple[Generator, list[Output]]:
-    """Bind a generator call; `names` are its columns' aliases as written, or empty.
+    """Bind a generator call; return its source and output columns.
+
+    `names` are the column aliases in the query; empty if it has none.
 
     Raises:
         Unsupported: The number or the names of the generator's columns are not known.

@@ -1,4 +1,4 @@
-"""GROUP BY: its keys and grouping sets, and the grouped query as a separate source."""
+"""GROUP BY: binding of keys and grouping sets, and the grouped query as a source."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _KeyReader:
         self.has_two_names_of_one_value = False
 
     def element(self, item: exp.Expr) -> list[list[Node]]:
-        """Return the grouping sets of one element of the GROUP BY."""
+        """Return the grouping sets of one GROUP BY element, such as a key or `ROLLUP (a, b)`."""
         if isinstance(item, exp.Rollup):
             return _rollup([self._keys(x) for x in item.expressions])
         if isinstance(item, exp.Cube):
@@ -160,7 +160,7 @@ def has_aggregate(node: Node) -> bool:
 def aggregate(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Create the grouped source; map expressions over ungrouped rows to expressions over it.
+    """Create the grouped source, and rewrite expressions so that they refer to its columns.
 
     `nodes` are the expressions of SELECT, HAVING and ORDER BY.
     """
@@ -196,13 +196,13 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Return whether a function takes keys by name, not by value: GROUPING and GROUPING_ID."""
+    """Return whether an aggregate is GROUPING or GROUPING_ID, whose arguments name keys."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 
 
 def _without_name(node: Node) -> Node | None:
-    """Return the expression of a column."""
+    """Return the expression that a `column` node wraps; None for other nodes."""
     if node.tag != "column":
         return None
     inner: Node = node.parts[0]

@@ -1,4 +1,4 @@
-"""Names of tables, columns and struct fields: resolution by scope, and errors for missing names."""
+"""Resolution of the names of tables, columns and struct fields in a scope."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class NamedSource:
         parts: The alias, or the parts of the table's name.
         nodes: Expressions of a merged subquery's columns; for a table, created on demand.
         open: Whether the columns are unknown, so that any name may exist.
-        rest: The source with unknown columns that a subquery includes with a star.
-        wraps: Outer joins with this entry on their NULL-supplied side, the innermost first.
-        hidden: Columns that a USING merged, in the order of the joins: an unqualified star omits
-            these columns, and the table's own star has them first.
-        written: Names in the case used in the data, where known.
+        rest: The table with unknown columns that this subquery includes with a star.
+        wraps: Outer joins that can replace this entry's rows by NULLs, the innermost first.
+        hidden: Columns that a USING merged, in the order of the joins. `*` omits these columns
+            of this table; `t.*` returns them first.
+        written: Column names in their original case, by lower-case name.
     """
 
     parts: tuple[str, ...]
@@ -48,11 +48,11 @@ class NamedSource:
     written: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Return whether a column certainly exists."""
+        """Return whether the entry certainly has a column with this name."""
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return the expression of a column, for use in the entry's scope."""
+        """Return the expression of a column, as seen outside of the outer joins in `wraps`."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -69,7 +69,7 @@ class NamedSource:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The names in scope of one SELECT, and properties of its expressions found while binding."""
+    """The names that a SELECT's expressions may use, and facts collected while binding them."""
 
     parent: Scope | None
     ctes: Ctes
@@ -88,11 +88,11 @@ class Scope:
     lambdas: list[dict[str, Node]] = field(default_factory=list)
     rest: list[NamedSource] = field(default_factory=list)
     in_sets: bool = False
-    """Whether the query has grouping sets, whose keys are distinguished by their text."""
+    """Whether the query has grouping sets; Spark tells their keys apart by text."""
 
 
 class Found(NamedTuple):
-    """A resolved name: its expression, its type, and the number of field names after it."""
+    """The column that a dotted name starts with, and how many field names follow in the name."""
 
     node: Node
     type: Any
@@ -116,7 +116,7 @@ class Unclear(Exception):
 
 
 def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
-    """Return the column of a dotted name in lower case; outer queries are searched last.
+    """Return the column that a lower-case dotted name refers to; search outer queries last.
 
     Raises:
         NotFound, Ambiguous, Unclear: See these classes.
@@ -148,7 +148,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Resolve a name of both a column and an alias, by the clause and the engine's rules."""
+    """Choose between a column and an alias of the same name, as Spark does in each clause."""
     if column is None or column.node is alias.node:
         return alias
     if scope.clause in ("select", "group"):
@@ -187,7 +187,11 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
 
 
 def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
-    """Return the table with the name of a qualifier, which is usually unique in a scope."""
+    """Return the table that a qualifier names, such as `t` in `t.x`, or None.
+
+    Raises:
+        Unclear: Several tables have the name.
+    """
     found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:
@@ -199,7 +203,7 @@ def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
 
 
 def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
-    """Bind a column reference; set its type in the tree for the annotator."""
+    """Bind a column reference, and set the column's type in the syntax tree."""
     identifiers = e.parts
     if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
@@ -232,8 +236,8 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
     """Return a separate node for a subquery's column above grouping sets.
 
-    If a grouping set does not include the column as a key, the column is NULL, but not the
-    expression that computes it.
+    A grouping set that leaves out the column as a key makes the column NULL; the expression that
+    computes the column in the subquery does not become NULL.
     """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
@@ -265,7 +269,7 @@ _WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
-    """Return the type of a nested field of a struct, or None."""
+    """Return the type of a nested field of a struct, or None if unknown."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

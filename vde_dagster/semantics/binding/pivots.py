@@ -1,9 +1,9 @@
 """PIVOT and UNPIVOT, rewritten as plain queries for lineage and names.
 
-`PIVOT (sum(a) FOR k IN (1 AS x))` groups by all columns that it does not name, with an aggregate
-`sum(a) FILTER (WHERE k = 1) AS x`; UNPIVOT is a UNION ALL of one query for each of its columns.
-The query's version is the version of its text, because Spark's rows may differ in corner cases (a
-count of no rows is NULL in a PIVOT).
+`PIVOT (sum(a) FOR k IN (1 AS x))` becomes a GROUP BY of all columns that it does not name, with the
+aggregate `sum(a) FILTER (WHERE k = 1) AS x`. UNPIVOT becomes a UNION ALL of one query per column.
+A query with PIVOT is still compared as text, because the rewritten query may return other rows in
+rare cases; for example, a count of no rows is NULL in a PIVOT.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _PLAIN = re.compile(r"\w+")
 
 
 def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
-    """Rewrite a table or subquery with a PIVOT or UNPIVOT as a SELECT or UNION; else return None.
+    """Rewrite a table or subquery with PIVOT or UNPIVOT as a SELECT or UNION.
 
-    `columns` returns the names of a table's or subquery's columns.
+    Return None if `e` has no PIVOT. `columns` returns a table's or subquery's column names.
 
     Raises:
-        Unsupported: There are several PIVOTs, or one has an unsupported form or name.
+        Unsupported: There are several PIVOTs, or the PIVOT has an unsupported form or name.
     """
     pivots = e.args.get("pivots")
     if not pivots:
@@ -82,14 +82,14 @@ def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.E
 
 
 def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """Return an expression whose aggregate uses only rows that meet a condition."""
+    """Return an aggregate function with a FILTER that selects the rows of a condition."""
     if not isinstance(aggregate, exp.Anonymous) or kind(called(aggregate)) not in AGGREGATES:
         raise Unsupported("PIVOT of more than an aggregate")
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield Spark's name of each result, with the values that the keys are compared with."""
+    """Yield, for each value in `FOR … IN (…)`, its output name and the values of the keys."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

@@ -50,7 +50,7 @@ _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Bind a query whose columns must all be known; arguments and errors as for `bind_partial`."""
+    """Bind a query like `bind_partial`, but raise `Unsupported` if a column is unknown."""
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
         raise unknown(rel.rest)
@@ -58,7 +58,7 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) ->
 
 
 def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Bind a query; its `rest` is the source of columns that are still unknown.
+    """Bind a query; `rest` of the result is the table whose columns are unknown, if there is one.
 
     A correlated query may name columns of the scope `outer`.
 
@@ -160,7 +160,7 @@ def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope)
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
-    """Return the table with unknown columns that a star includes, or None."""
+    """Return the one table with unknown columns that the query's star includes, or None."""
     if not scope.rest:
         return None
     decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
@@ -289,7 +289,7 @@ _TRIMS = ("order", "limit", "offset")
 
 
 def sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """Bind the sort keys of ORDER BY, and of clauses that sort parts of the rows."""
+    """Bind the keys of ORDER BY, SORT BY, CLUSTER BY and DISTRIBUTE BY."""
     keys: list[Node] = []
     for clause in ("order", "sort", "cluster", "distribute"):
         found = e.args.get(clause)
@@ -319,7 +319,7 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
 
 
 def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, list[Node]]:
-    """Apply DISTINCT, which groups by all output columns."""
+    """Apply DISTINCT as a grouping by all output columns; return also the rewritten sort keys."""
     terms = binder.terms
     columns = list(dict.fromkeys(o.node for o in rel.outputs))
     keys = terms.unordered("keys", columns)
@@ -341,7 +341,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; without them, ORDER BY is only recorded."""
+    """Apply LIMIT and OFFSET; a query without these only records its ORDER BY."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset
@@ -382,7 +382,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
 
 
 def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
-    """Apply ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
+    """Apply ORDER BY and LIMIT to the output of a set operation or a query in parentheses."""
     if not any(e.args.get(key) for key in _TRIMS):
         return rel
     entry = NamedSource(

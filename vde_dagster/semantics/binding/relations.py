@@ -33,7 +33,7 @@ _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
 
 @dataclass(slots=True)
 class Sources:
-    """Part of a FROM clause: the sources and conditions of its group, and its names in scope."""
+    """A bound part of a FROM clause: its sources and conditions, and the names that it defines."""
 
     group: Group = field(default_factory=Group)
     entries: list[NamedSource] = field(default_factory=list)
@@ -58,7 +58,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Return the conjuncts of a condition; record equalities of like types for uniqueness."""
+    """Bind a condition and return its conjuncts; record equalities that can show uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
@@ -97,7 +97,7 @@ def _alias(e: exp.Expr) -> tuple[str, ...]:
 
 
 def _alias_columns(e: exp.Expr) -> list[str]:
-    """Return the columns of an alias as the author wrote them."""
+    """Return the column names in an alias such as `t(a, b)`, in the author's case."""
     alias = e.args.get("alias")
     columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
     return [c.name for c in columns or []]
@@ -220,7 +220,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
 
 
 def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """Bind a PIVOT or UNPIVOT as an equivalent plain query, which is enough for lineage."""
+    """Bind the plain query that has the lineage of a PIVOT or UNPIVOT."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []
@@ -430,7 +430,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
 
 
 def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
-    """Set the meaning of names after USING: the preserved side's column, or both coalesced."""
+    """Set what the names in USING refer to: one side's column, or both sides coalesced."""
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)
@@ -456,7 +456,7 @@ def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str)
 
 
 def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
-    """Return the columns of a USING or of a NATURAL join, or None."""
+    """Return the column names that a USING or NATURAL join compares, or None for other joins."""
     using = e.args.get("using")
     if using:
         return [identifier.name.lower() for identifier in using]
@@ -469,9 +469,9 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
 
 
 class Ctes:
-    """CTE definitions in scope at one place: the nearest WITH first, then the outer queries.
+    """The CTEs that one place of a query can name; the nearest WITH is searched first.
 
-    All places of one WITH share one dict, because copies would take quadratic time and memory.
+    The CTEs of one WITH share a dict, because a copy per CTE would take quadratic memory.
     """
 
     __slots__ = ("_around", "_before", "_named")
@@ -482,7 +482,7 @@ class Ctes:
         self._around = around
 
     def get(self, name: str) -> tuple[CteDef, Ctes] | None:
-        """Return the definition of a lower-case name, and the definitions in its scope."""
+        """Return a CTE by its lower-case name, and the CTEs that its own query can name."""
         reach: Ctes | None = self
         while reach is not None:
             found = reach._named.get(name)
@@ -498,7 +498,7 @@ NO_CTES = Ctes({}, 0, None)
 
 @dataclass(slots=True, eq=False)
 class CteDef:
-    """A CTE's definition, its columns' names and its place in its WITH clause."""
+    """A CTE: its query, its column names, and its position in the WITH clause."""
 
     query: exp.Expr
     names: list[str]
@@ -508,7 +508,7 @@ class CteDef:
 
 
 def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes:
-    """Return the definitions in scope below a WITH clause."""
+    """Return the CTEs that a query with this WITH clause can name."""
     if with_ is None:
         return ctes
     if with_.args.get("recursive"):
@@ -527,7 +527,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """Bind the query of a CTE again for each reference, as a separate source."""
+    """Bind a reference to a CTE; the CTE's query is bound again as a separate source."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:
@@ -543,7 +543,7 @@ def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
 
 
 def _copy(rel: Rel, binder: Binder) -> Rel:
-    """Bind another reference to a CTE that is kept as one source, as a new node."""
+    """Bind another reference to a CTE that was already bound, without binding its query again."""
     block = Derived(
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )

@@ -1,4 +1,4 @@
-"""Mistakes in bound queries, one module per group; checks never change a version.
+"""Checks for mistakes in bound queries. A check never changes a query's version.
 
 A check reports a query as refused only if Spark certainly refuses it; unknown parts of a query
 are assumed to be correct. `vde_dagster_tests/spark/test_mistakes_on_spark.py` verifies this.
@@ -23,11 +23,11 @@ from vde_dagster.semantics.errors import Finding, mistake_offset
 def find(
     tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
 ) -> tuple[Finding, ...]:
-    """Return the mistakes in a bound query whose columns have their known types.
+    """Return the mistakes in a bound query; its columns already have types where known.
 
     Args:
         outputs: The names of the query's output columns, or None if they are unknown.
-        origin: The query's original dialect.
+        origin: The dialect that the query was translated from.
     """
     found: dict[Finding, None] = {}
     for noted in binder.noted:
@@ -45,6 +45,9 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding concerns the query's text; a comma is a CROSS JOIN in the tree."""
+    """Return whether a finding is about the query's text, because a tree can differ from its text.
+
+    In a tree, a comma between tables looks like a CROSS JOIN. CROSS JOINs are not mistakes.
+    """
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -1,4 +1,4 @@
-"""Checks of operators and functions for operands of unsuitable types, if types are known."""
+"""Checks for operators and functions whose operands have unsuitable types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def expression_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Check the parts of a query whose columns have types."""
+    """Check the nodes of a query's tree, after types were set on its columns."""
     for e in parts:
         check = _CHECKS.get(e.__class__)
         found = check(e) if check is not None else None
@@ -146,7 +146,7 @@ def _branches(e: exp.Case) -> Finding | None:
 
 
 def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
-    """Find values of one column that mix texts and numbers, so that Spark casts the texts."""
+    """Report texts and numbers as values of one column: Spark casts the texts to numbers."""
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
     if not texts or number is None:
@@ -197,7 +197,7 @@ def _condition(e: exp.Expr) -> Finding | None:
 
 
 def _crossed(e: exp.Join) -> Finding | None:
-    """Report a table after a comma that no condition joins with the other tables."""
+    """Report a table after a comma in FROM if no condition in WHERE joins it with other tables."""
     table, select = e.this, e.parent
     named = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
     if e.kind != "CROSS" or not named:

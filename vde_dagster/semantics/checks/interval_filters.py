@@ -1,8 +1,8 @@
-"""Check for filters that leave out a part of a model's interval.
+"""Check for time filters that miss some rows of the interval that a fill computes.
 
-A filter with `@start_…` and `@end_…` bounds is evaluated for the first and the last value that its
-column has within one interval: `ts <= @end_date` ends at the first midnight of the interval's last
-day, and `day < @end_date` leaves out the interval's last day.
+The check evaluates a filter with `@start_…` and `@end_…` bounds for the first and the last value
+that its column can have in an interval. For example, `day < @end_date` leaves out the interval's
+last day, and so does `ts <= @end_date`, except for midnight.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def interval_filter(column: str, type_: str | None, pattern: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A comparison of an expression with a bound that contains a time variable."""
+    """A comparison such as `ts >= @start_ts`: `value`, `sign`, and `limit` with a time variable."""
 
     value: exp.Expr
     sign: str
@@ -73,7 +73,7 @@ class _Bound:
 
 
 def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Find columns whose lower and upper bounds leave out a part of every interval."""
+    """Report columns whose lower and upper bounds leave out a part of every interval."""
     for clause in parts:
         if not isinstance(clause, exp.Where):
             continue
@@ -127,7 +127,7 @@ def _reason(name: str, type_: str, grain: timedelta) -> str:
 
 
 def _bounds(condition: exp.Expr) -> Iterator[_Bound]:
-    """Yield the bounds of a conjunction; alternatives (OR) and negations have no bounds."""
+    """Yield the bounds in a condition, but none inside of OR or NOT."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):
         yield from _bounds(condition.this)
@@ -172,7 +172,7 @@ def _type_text(value: exp.Expr) -> str | None:
 
 
 def _grain(value: exp.Expr) -> timedelta | None:
-    """Return the distance between neighboring values, or None if unknown."""
+    """Return the smallest distance between two values, a day for a DATE; None if unknown."""
     kind = infer(value)
     if kind is not None and kind.this in (exp.DType.DATE, exp.DType.TEXT):
         return _DAY
@@ -193,7 +193,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
 def _holds(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
-    """Return whether a bound includes an interval's first or last value; None if unknown."""
+    """Return whether an interval's first or last value meets a bound; None if unknown."""
     limit = _evaluate(bound.limit, interval)
     if limit is None:
         return None

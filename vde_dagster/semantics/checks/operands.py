@@ -1,4 +1,4 @@
-"""Types of operands that decide whether another dialect's operator has the same result on Spark."""
+"""Kinds of operands: they decide if an operator has the same result in its dialect and on Spark."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Origin:
     """The dialect of a query that was translated.
 
     Args:
-        trusted: Functions and operators that are assumed to be equal on Spark.
-        tool: The tool whose project has the query, as in `Model.tool`.
-        other_texts: Columns of tables whose values the dialect casts to another text.
+        trusted: Functions and operators that the project declares to have the same result on Spark.
+        tool: The tool whose project contains the query, as in `Model.tool`.
+        other_texts: Table columns whose values the dialect casts to a different text than Spark.
     """
 
     dialect: str = "spark"
@@ -61,7 +61,7 @@ class Origin:
         return DIALECTS.get(self.dialect, self.dialect)
 
     def trust(self, word: str) -> str:
-        """Write the property or setting that accepts an operator."""
+        """Return the property or setting that declares an operator or function to be trusted."""
         if self.tool == "dbt":
             return f'dialect_trust = ["{word}"] under [tool.vde]'
         return f'dialect_trust ("{word}")'
@@ -95,7 +95,7 @@ def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Findin
 
 
 def untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
-    """Return the finding for an operator with unknown operand types, with the untyped columns."""
+    """Return the finding for an operator with an unknown operand type; it names these columns."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
     message = f"{what} on {origin.name}, and the type of {names} is unknown"

@@ -1,8 +1,8 @@
-"""Checks of other dialects' operators whose values depend on the types of their operands.
+"""Checks of translated operators whose results depend on the types of their operands.
 
-A query is translated before the types of its columns are known. Planning knows the types: an
-operator with another value in its dialect is an error, and so is an operator that may have another
-value because a type is unknown.
+A query is translated to Spark SQL before the types of its columns are known. Planning has the types
+and reports an error if an operator's result on Spark differs from the result in its own dialect, or
+if it may differ because a type is unknown.
 
 Sources: DuckDB, PostgreSQL, Trino and GoogleSQL were run (the lines with `~` of
 `benchmarks/dialect_templates.txt`); docs.aws.amazon.com/redshift/latest/dg/r_AVG.html,
@@ -58,9 +58,9 @@ _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "100000
 
 
 def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
-    """Check the operators of a translated query whose columns have types.
+    """Check the operators of a translated query, after types were set on its columns.
 
-    Unknown types are reported once for each kind of operator.
+    A kind of operator is reported only once for operands of unknown types.
     """
     if origin.dialect in SPARKS or "*" in origin.trusted:
         return
@@ -80,7 +80,7 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
 
 
 def _has_fraction(e: exp.Expr) -> bool:
-    """Return whether a number's type has digits after the decimal point."""
+    """Return whether an expression has a number type with digits after the decimal point."""
     kind = infer(e.unnest())
     if kind is None or kind.this != exp.DType.DECIMAL:
         return kind is not None and KINDS.get(kind.this) == "float"
@@ -198,7 +198,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _is_tested_text(e: exp.Expr) -> bool:
-    """Return whether a translation casts a value only to test the value's text."""
+    """Return whether a cast was added by a translation that tests the value's text."""
     above = e.parent
     while above is not None and not isinstance(above, exp.Query):
         if isinstance(above, exp.Case) or called(above) == "if":
@@ -235,7 +235,7 @@ _INTERVALS = frozenset(DIALECTS) - DAYS_BETWEEN - {"mysql"}
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Refuse a text plus an interval, which Spark returns as a text or refuses."""
+    """Report a text plus an interval, because Spark returns a text or refuses the query."""
     sides = (e.this, e.expression)
     moved = [one for one, length in (sides, sides[::-1]) if _is_interval(length)]
     if not moved or _is_interval(moved[0]):
@@ -255,7 +255,7 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    """Refuse a time plus a number of days, which is a date in other dialects."""
+    """Report a time plus a number of days: other dialects return a date, and Spark refuses it."""
     what = "a time plus a number of days is a date, which Spark refuses"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 
@@ -319,7 +319,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Find subscripts of texts that were translated for lists, and lengths of lists as of texts."""
+    """Report a subscript that was translated as of a list but is of a text, or a list's length."""
     kind = infer(e.expressions[0]) if e.expressions else None
     is_length = called(e) in ("length", "char_length")
     if kind is None:

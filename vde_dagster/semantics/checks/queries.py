@@ -21,7 +21,7 @@ _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having"
 
 
 def make_finding(noted: Noted, binder: Binder) -> Finding:
-    """Return the finding for a problem that was recorded while binding a query."""
+    """Return the finding with the message for a problem that was recorded during binding."""
     where, details, name = noted.where, noted.details, name_of_call(noted.where)
     match noted.rule:
         case "unknown function":
@@ -101,7 +101,7 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
 def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
-    """Yield the columns in an expression that are outside of aggregate functions and keys."""
+    """Yield columns in `wrong` that an expression uses outside of aggregates and GROUP BY keys."""
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
@@ -155,7 +155,10 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Find mistakes in the names of a SELECT list; `names` may be unknown (None)."""
+    """Report output columns that have no name or the same name.
+
+    `names` are the query's output names, or None if they are unknown.
+    """
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

@@ -1,8 +1,9 @@
-"""Checks of values that become texts in other dialects: casts, joined texts, choices with texts.
+"""Checks of values that are converted to text: casts, concatenation, and choices with texts.
 
-PostgreSQL's decimals without declared digits keep the digits of each value: the text of
-`COALESCE(amount, 0)` is '0' or '1.50' there, and '0.00' in Spark. The type of a time may also
-differ: DuckDB's date_trunc() by days returns a date. The checks follow columns to their values.
+The text of a value can differ between dialects. A PostgreSQL NUMERIC without declared digits keeps
+the digits of each value, so the text of `COALESCE(amount, 0)` is '0' or '1.50' there and '0.00' in
+Spark. DuckDB's date_trunc() by days returns a date, whose text has no time. The checks follow a
+column to the expression that computes it.
 
 Sources: DuckDB and PostgreSQL were run (`benchmarks/dialect_expressions.py`);
 dev.mysql.com/doc/refman/8.4/en/flow-control-functions.html.
@@ -81,7 +82,7 @@ def joined(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _short(origin: Origin) -> Set[str]:
-    """Return the kinds whose text differs from Spark's in functions, but not in casts."""
+    """Return the kinds of values that functions (not casts) convert to another text than Spark."""
     return {"boolean"} if origin.dialect == "postgres" else frozenset()
 
 
@@ -113,7 +114,7 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text; some casts are translations of a CONCAT that ignores NULL."""
+    """Check a cast to a text; a cast inside of `concat(coalesce(…))` is a translated CONCAT."""
     around = e.parent or e
     is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
@@ -129,8 +130,9 @@ def _find_text(
     """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds whose text differs only here, besides the kinds in the whole dialect.
-        scale: Digits after the point of all values on Spark; None if each value's type counts.
+        more: Kinds of values whose text differs in this place only, not everywhere in the dialect.
+        scale: Digits after the point that all values have on Spark, because they get a common
+            type; None if each value keeps its type.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -169,7 +171,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the output columns whose values the dialect casts to another text than Spark."""
+    """Return lower-case names of outputs whose values become other texts than on Spark."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -206,7 +208,7 @@ def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Return a finding for the text of a date_trunc() that returns another type than Spark's."""
+    """Report the text of a date_trunc() if the dialect's date_trunc() returns another type."""
     differs = _cuts(cut, origin)
     if differs is False:
         return None
@@ -219,10 +221,10 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
-    """Return whether date_trunc() returns another type than Spark's; None for unknown types.
+    """Return whether the dialect's date_trunc() returns another type than Spark's.
 
-    For a date, PostgreSQL returns an instant with a zone; DuckDB returns a date for days and longer
-    units.
+    Return None if the argument's type is unknown. PostgreSQL returns a time with zone for a date;
+    DuckDB returns a date for days and longer units.
     """
     if called(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
@@ -239,7 +241,7 @@ def _unit(cut: exp.Expr) -> str:
 
 
 def _scale(e: exp.Expr) -> int | None:
-    """Return the number of digits after the point of an exact number's type."""
+    """Return the digits after the point of an INT's or DECIMAL's type; None for other types."""
     kind = infer(e)
     if kind is None or kind.this != _D.DECIMAL:
         return 0 if kind_of_value(e) == "int" else None
@@ -262,7 +264,7 @@ _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNull
 
 
 class _Values:
-    """Follows an expression through choices, windows and columns to its possible values."""
+    """Follows an expression through choices, windows and columns to where its values come from."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -281,7 +283,7 @@ class _Values:
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the possible values of a choice, column or window; None for other expressions."""
+        """Return the expressions that a choice, column or window takes its value from, or None."""
         if isinstance(e, _AROUND):
             return [e.this]
         if isinstance(e, exp.Column):
@@ -298,7 +300,7 @@ class _Values:
         return [*given[:1]] if name in _FIRST and given else None
 
     def leaves(self, e: exp.Expr) -> Iterator[Definition]:
-        """Yield the expressions and stored columns that an expression's value comes from."""
+        """Yield the expressions and table columns that an expression's value comes from."""
         if id(e) in self._seen:
             return
         self._seen.add(id(e))
@@ -312,7 +314,7 @@ class _Values:
                 yield one
 
     def has_scale(self, e: exp.Expr) -> bool:
-        """Return whether each value of a decimal has the digits of the expression's type."""
+        """Return whether each value of a decimal has as many digits as its Spark type declares."""
         if isinstance(e, CONSTANTS) or kind_of_value(e) == "int" or id(e) in self._seen:
             return True
         self._seen.add(id(e))
@@ -341,7 +343,7 @@ class _Values:
 
 
 def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Return a finding for a choice between texts and numbers, which Spark reads as numbers."""
+    """Report a choice between texts and numbers, because Spark converts the texts to numbers."""
     values = _chosen_values(e)
     if origin.dialect == "duckdb":
         return _narrowed(e, origin, values)
@@ -361,7 +363,7 @@ def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
 
 
 def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the elements of a list, GREATEST and LEAST."""
+    """Check elements of a list and arguments of GREATEST and LEAST, which get a common type."""
     return _narrowed(e, origin, e.expressions)
 
 
@@ -372,9 +374,9 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
-    """Return a finding for decimals whose last digits are lost in their common type in DuckDB.
+    """Report decimals that lose their last digits because of their common type in DuckDB.
 
-    The common type keeps the digits before the point if there are more than 38 digits.
+    A type has at most 38 digits; if more are needed, it keeps those before the point.
     """
     if origin.dialect != "duckdb":
         return None
@@ -415,7 +417,7 @@ _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
 def united(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Return a finding for a column of a set operation with texts in only one of the queries."""
+    """Report a column of a set operation that has texts in only one of the queries."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)
@@ -434,7 +436,7 @@ _UNITING_TEXTS = frozenset({"duckdb", "mysql", "sqlite", "clickhouse"})
 
 
 def _columns(query: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the values of a query's columns by position, up to the first star."""
+    """Return, for each output column before a star, its expressions in all branches of a query."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         sides = zip(_columns(query.this), _columns(query.expression), strict=False)

@@ -1,18 +1,22 @@
-"""Output rows that changes of a table affect: which values they may have in the columns of a key.
+"""Queries for the output rows that changes of a table affect.
 
-One reading of one table changes at a time, while the others stay as they are; the table's place in
-the query is filled with its changed rows. From the inside out, each enclosing query becomes a query
-for the rows that may differ, reduced to the columns whose values are known for all of these rows:
+A derived query returns the values that the affected rows may have in the columns of a key. A query
+may read a table several times; one such reading changes at a time, and the others stay as they are.
+The changed rows take the place of the table. From the inside out, each enclosing query becomes a
+query for the rows that may differ, with only the columns whose values are known for all these rows:
 
-- Conditions that name other columns are left out, so more rows are found than differ, never fewer.
-- A grouped query has its group's expressions, a query with windows what all windows partition by.
+- Conditions that name other columns are left out, so the query may find too many rows, but never
+  too few.
+- A grouped query has its GROUP BY expressions as known columns. A query with windows has the
+  expressions that all windows have in PARTITION BY.
 - The right side of a LEFT JOIN adds rows with NULLs when it loses rows: the left side's rows that
-  meet changed rows are affected, and the right side's columns are unknown. A SEMI or ANTI JOIN and
-  subqueries in conditions affect the rows that meet changed rows, too.
-- Of both sides of a FULL JOIN, only `coalesce` of two columns that the join makes equal is known.
+  meet changed rows are affected, and the right side's columns are unknown. In the same way, the
+  rows that meet changed rows in a SEMI or ANTI JOIN or in a subquery of a condition are affected.
+- After a FULL JOIN, only the `coalesce` of two columns that the join makes equal is known.
 - Each branch of a set operation has its own changes.
-- Values by which a query groups, partitions or compares rows are known only in exact types: a group
-  of floats has both 0.0 and -0.0, and a changed row may have another of these than its group.
+- If a query groups, partitions or compares rows by a column, the column is known only if its type
+  is exact. Floats are not exact: 0.0 and -0.0 are in one group, so a changed row may have the value
+  0.0 while its group's row has -0.0.
 
 If readings change one after the other, the result changes by the sum of these steps, as deltas of
 products do (Blakeley, Larson, Tompa: Efficiently Updating Materialized Views, SIGMOD 1986).
@@ -73,12 +77,12 @@ CHANGED = "vde_changed"
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """The values that affected output rows have.
+    """A query for the values that affected output rows may have in some columns.
 
     Args:
-        columns: Output columns, in lower case.
-        query: Spark SQL of these columns, whose tables are `vde_0`, … as in `Qualified`; the
-            reading that changes is the table `vde_changed`.
+        columns: Names of the output columns whose values are known, in lower case.
+        query: Returns these columns. Its tables are `vde_0`, `vde_1`, … as in `Qualified`, and
+            `vde_changed` for the reading that changes.
     """
 
     columns: tuple[str, ...]
@@ -86,7 +90,7 @@ class Affected:
 
 
 def find_affected(query: Qualified, reading: int) -> Affected:
-    """Return the values of output rows that changes of one reading of a table affect.
+    """Derive the query for the output rows that changes of one reading of a table affect.
 
     Raises:
         NotRefreshableError: Any output row may change.
@@ -104,13 +108,14 @@ def find_affected(query: Qualified, reading: int) -> Affected:
 
 @dataclass(slots=True)
 class _Sources:
-    """Sources of a SELECT with the changed rows in one of them.
+    """Which columns are known in a SELECT after one of its sources became the changed rows.
 
     Args:
-        changed: Alias of the source with the changed rows; None if a subquery has them.
-        lost: Aliases whose columns are unknown.
-        partly: Known columns of the source with the changed rows; None for all.
-        pairs: Sets of columns whose `coalesce` is known, from FULL JOINs.
+        changed: Alias of the source with the changed rows; None if they are in a subquery of an
+            expression.
+        lost: Aliases of sources whose columns are unknown.
+        partly: Known columns of the source with the changed rows; None if all are known.
+        pairs: Pairs of columns that a FULL JOIN makes equal, so that their `coalesce` is known.
     """
 
     changed: str | None = None
@@ -120,14 +125,14 @@ class _Sources:
 
 
 class _Step:
-    """Derives the affected rows of each query that encloses a changed table."""
+    """Derives queries for affected rows, from the changed table to the outermost query."""
 
     def __init__(self, query: Qualified, leaf: exp.Table) -> None:
         self._query = query
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> exp.Select:
-        """Return a query for the affected rows, in the columns that are known."""
+        """Return a query for the affected rows of `query`, with the columns that are known."""
         while isinstance(query, exp.Subquery):
             if set_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)
@@ -139,7 +144,7 @@ class _Step:
         return self._select(query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
-        """Return whether the changed table is part of an expression."""
+        """Return whether the changed table is inside of an expression."""
         return holds(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> exp.Select:
@@ -195,7 +200,7 @@ class _Step:
         return _only(made, outputs, no_column(select, sources.lost))
 
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
-        """Put the changed rows in the place of a source, and adapt the joins."""
+        """Return a SELECT over the changed rows in place of their source, with adapted joins."""
         begin = select.args.get("from_")
         if begin is None:
             raise NotRefreshableError("a part of it reads no table", select)
@@ -275,7 +280,7 @@ class _Step:
             found.lost.add(alias)  # More rows without it.
 
     def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
-        """Join the rows that meet changed rows."""
+        """Join a source, so that the result has its rows that meet changed rows."""
         if not known:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a join",
@@ -354,7 +359,7 @@ class _Step:
         return exp.Exists(this=inner)
 
     def _plain_rows(self, select: exp.Expr) -> exp.Select:
-        """Return the changed rows that a subquery reads, before it groups them."""
+        """Return a query for the changed rows that a subquery reads before its grouping."""
         if not isinstance(select, exp.Select):
             raise NotRefreshableError(
                 "a subquery is a set operation", select, "write one subquery for each branch"
@@ -374,7 +379,7 @@ class _Step:
             self._leaf = marked
 
     def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
-        """Return the outputs whose values are known for each affected row."""
+        """Return the output columns whose values are known for all affected rows."""
         group = select.args.get("group")
         if group is not None and (
             set_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -415,9 +420,9 @@ class _Step:
         return found
 
     def _exact(self, select: exp.Select, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
-        """Return the parts whose equal values are the same.
+        """Return the expressions whose types are exact, so that equal values are identical.
 
-        Rows with 0.0 and -0.0 are in one group, which shows one of both.
+        Floats are not exact: a group can have rows with 0.0 and -0.0, and returns only one value.
         """
         rest = [part for part in parts if self._type(select, read_place(part)) is None]
         found = [part for part in parts if part not in rest]
@@ -441,8 +446,9 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Read an output from columns that are known and that its query groups or partitions by,
-        where a condition makes them equal to others.
+        """Rewrite an output to use known columns that conditions make equal to its own columns.
+
+        If the query groups or partitions by `parts`, only these columns are used.
         """
         if self._holds(value) or value.find(exp.Query):
             return value
@@ -462,7 +468,7 @@ class _Step:
         return value.copy().transform(determined)
 
     def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
-        """Return whether an expression has the affected rows' value for the changed rows."""
+        """Return whether an expression has the same value for affected rows and changed rows."""
         if coalesced(expression) in sources.pairs:
             return True
         if isinstance(expression, exp.Column):
@@ -482,7 +488,7 @@ class _Step:
         sources: _Sources,
         made: exp.Select,
     ) -> list[exp.Expr] | None:
-        """Read all outputs from the changed rows alone, if conditions make the columns equal."""
+        """Rewrite the outputs to read only the changed rows, without joins; None if impossible."""
         alias = sources.changed
         if made.args.get("laterals") or alias is None:
             return None
@@ -507,7 +513,7 @@ class _Step:
         return found
 
     def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
-        """Return the columns that conditions make equal and that have one type."""
+        """Return, by column, the columns of the same type that conditions make equal to it."""
         equal: dict[Place, set[Place]] = {}
         for one, other in equal_columns(known):
             if self._type(made, one) == self._type(made, other) is not None:
@@ -516,7 +522,7 @@ class _Step:
         return equal
 
     def _type(self, made: exp.Select, column: Place) -> str | None:
-        """Return the type of a column of a source; None if unknown."""
+        """Return the type of a column of a source; None if it is unknown or not exact."""
         source = next((one for one in list_sources(made) if one.alias_or_name == column[0]), None)
         types: Mapping[str, str] = {}
         if isinstance(source, exp.Table):
@@ -529,7 +535,7 @@ class _Step:
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
-    """Return the rows of a query of one column that equal an outer expression."""
+    """Return a query for the rows of a one-column query that equal an outer expression."""
     (output,) = query.selects
     if outer.isdisjoint(column.table for column in query.find_all(exp.Column)):
         alias = exp.TableAlias(this=exp.to_identifier("vde_met"))

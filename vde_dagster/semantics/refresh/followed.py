@@ -1,4 +1,4 @@
-"""Tables of a query whose changes can be followed to the rows that they affect."""
+"""Checks whether changes of a query's tables can be followed to the output rows they affect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def why_none_followed(
     Args:
         query: Spark SQL.
         schema: Types by column and table.
-        key: Output columns of the key; by default any that are known.
+        key: Output columns to use as the key; by default, `find_refresh` chooses a key.
         unique: Unique keys of the query, in lower case.
 
     >>> why_none_followed("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})

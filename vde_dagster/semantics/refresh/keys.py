@@ -1,4 +1,4 @@
-"""Queries over changed rows that return the keys whose output rows may differ."""
+"""Queries that return the key values whose output rows may differ after changes of tables."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from vde_dagster.semantics.refresh.trees import has_exact_equality
 
 @dataclass(frozen=True, slots=True)
 class KeySteps:
-    """A key, and queries that together return the values whose rows may differ.
+    """A key, and queries for the values of the key whose output rows may differ.
 
     Args:
-        key: Output columns, in lower case.
-        steps: A query for each reading of a table that changed.
+        key: Output columns of the key, in lower case.
+        steps: One query for each reading of a changed table.
     """
 
     key: tuple[str, ...]
     steps: tuple[Step, ...]
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL of the key's values, as `k0`, `k1`, ….
+        """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, ….
 
         Args:
-            relation: Returns a query for the rows of a table in a state; it takes both.
+            relation: Returns a query for the rows of a table in a state.
         """
         return " UNION ALL ".join(step.write(self.key, relation) for step in self.steps)
 
@@ -42,7 +42,7 @@ class Step:
     query: Qualified
 
     def write(self, key: Sequence[str], relation: Relation) -> str:
-        """Return Spark SQL of the values."""
+        """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, …."""
         text = write_step(self.affected.query, self.query, self.reading, relation, "changed")
         listed = ", ".join(f"`{name}` AS k{n}" for n, name in enumerate(key))
         return f"SELECT DISTINCT {listed} FROM ({text}) AS affected"
@@ -56,14 +56,14 @@ def find_key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the keys that changes of tables affect.
+    """Derive the key of a query, and queries for the key values that changes of tables affect.
 
     Args:
         query: Spark SQL.
         schema: Types by column and table.
         changed: Tables that changed, as the schema names them.
-        key: Output columns to use as the key; by default, all columns that are known for every
-            affected row, or a unique key among them.
+        key: Output columns to use as the key; by default, all columns whose values are known for
+            every affected row, or a unique key among these columns.
         unique: Unique keys of the query, in lower case.
 
     Raises:
@@ -88,7 +88,7 @@ def key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the keys of a query that was taken apart, see `find_key_steps`."""
+    """Derive the key and the queries of an already qualified query; see `find_key_steps`."""
     steps = tuple(
         Step(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)
@@ -115,7 +115,7 @@ def key_steps(
 
 
 def tables_with_key(query: str, schema: Schema, key: Sequence[str]) -> frozenset[str]:
-    """Return the tables whose changes determine the values that they affect in a key.
+    """Return the tables whose changes determine the affected values of a key.
 
     >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
     >>> query = "SELECT c.id, max(o.id) AS o FROM c, o WHERE c.name IN (SELECT max(name) FROM c)"
@@ -143,7 +143,7 @@ def _columns(query: Qualified, reading: int) -> tuple[str, ...]:
 
 
 def _common(query: Qualified, steps: Sequence[Step]) -> Iterator[str]:
-    """Yield the columns that all steps return and that can be compared."""
+    """Yield the columns that all steps return and whose equal values are identical."""
     types = {name.lower(): type_ for name, type_ in query.types(query.tree).items()}
     for name in steps[0].affected.columns:
         known = all(name in step.affected.columns for step in steps)

@@ -1,22 +1,23 @@
-"""Linear readings of a query: its result is the sum, as a multiset, over the reading's rows.
+"""Linear readings: changes of the rows that a query reads give the changes of its result.
 
-While all other readings stay as they are, the rows that a linear reading gained and lost give
-exactly the rows that the result gains and loses. From the inside out:
+A query's reading of a table is linear if the result is the sum, as a multiset, of the results for
+each of the table's rows. While all other readings stay as they are, the rows that a linear reading
+gained and lost then give exactly the rows that the result gains and loses. From the inside out:
 
 - A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
   of source rows. WHERE, outputs and generators look at one combination at a time.
-- Each side of an inner or CROSS JOIN is linear: every combination has one row of it. Only the outer
-  side of a LEFT, RIGHT, SEMI or ANTI JOIN is: whether a row of it has a match depends on the other
-  side alone. The other side is not linear, as a second match may change nothing, or remove a row
-  with NULLs; and neither is any side of a FULL JOIN.
-- A row of a reading in a subquery of a condition or an output affects all rows that meet it: not
-  linear. Such a subquery may read other tables.
-- UNION ALL adds its branches; a linear query of a linear reading is linear.
+- Both sides of an inner or CROSS JOIN are linear, because every combination has one row of each
+  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the side that keeps its rows is linear. The other
+  side is not: a second match may change nothing, or a match may remove a row with NULLs. No side of
+  a FULL JOIN is linear.
+- A reading inside a subquery of a condition or an output is not linear, because one of its rows
+  affects all rows that meet it. Such a subquery may read tables that did not change.
+- Both branches of a UNION ALL are linear. A linear query over a linear subquery is linear.
 
-If readings change one after the other, the differences of these steps add up to the difference of
-the results, since each step begins where the step before ended. Each step evaluates the other
-readings again, so their rows must not depend on the order of evaluation: ties that a window breaks,
-`first` and LIMIT are refused anywhere in the query.
+If several readings changed, there is a step for each of them. The differences of the steps add up
+to the difference of the results, because each step begins where the step before ended. Each step
+evaluates the other readings again, so their rows must not depend on the order of evaluation:
+windows that break ties, `first` and LIMIT are refused anywhere in the query.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RowStep:
     query: Qualified
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL of the rows, with `vde_sign`."""
+        """Return Spark SQL for the rows, with 1 (gained) or -1 (lost) in `vde_sign`."""
         return write_step(self.tree, self.query, self.reading, relation, "signed")
 
 
@@ -68,24 +69,24 @@ class RowSteps:
     """Queries that together return the rows that a result gains and loses.
 
     Args:
-        steps: A query for each reading of a table that changed.
+        steps: One query for each reading of a changed table.
     """
 
     steps: tuple[RowStep, ...]
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL of the rows, each with 1 or -1 in `vde_sign`."""
+        """Return Spark SQL for the rows, with 1 (gained) or -1 (lost) in `vde_sign`."""
         return " UNION ALL ".join(f"({step.write(relation)})" for step in self.steps)
 
 
 def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
-    """Derive the rows that a query gains and loses after changes of tables.
+    """Derive queries for the rows that a query's result gains and loses after changes of tables.
 
     Args:
         changed: Tables that changed, as the schema names them.
 
     Raises:
-        NotRefreshableError: A changed table is not linear in the query.
+        NotRefreshableError: A reading of a changed table is not linear.
 
     >>> from vde_dagster.semantics.refresh.qualified import qualify
     >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
@@ -102,7 +103,7 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 
 
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
-    """Return the query with the sign of the changed reading as its last column."""
+    """Return the query over the changed rows of a reading, with their sign as its last column."""
     root = query.tree.copy()
     leaf = find_reading(root, reading)
     _Signed(leaf).query(root)
@@ -111,7 +112,7 @@ def _with_sign(query: Qualified, reading: int) -> exp.Query:
 
 
 class _Signed:
-    """Adds the sign of a changed table's rows to each query around the table."""
+    """Adds the column `vde_sign` of the changed rows to each query that encloses them."""
 
     def __init__(self, leaf: exp.Table) -> None:
         self._leaf = leaf
@@ -132,7 +133,7 @@ class _Signed:
         return holds(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> None:
-        """Keep the branch with the changed rows; the other one, without rows, keeps the types."""
+        """Empty the branch without changed rows; it stays because it affects the columns' types."""
         if not isinstance(query, exp.Union) or query.args.get("distinct"):
             raise NotRefreshableError("a set operation compares all rows", query)
         if query.args.get("by_name") or query.args.get("on"):
@@ -184,7 +185,7 @@ class _Signed:
         select.append("expressions", exp.alias_(sign, SIGN, quoted=True))
 
     def _source(self, select: exp.Select, alias: str) -> exp.Expr:
-        """Return the source with the changed rows."""
+        """Return the source of a SELECT that contains the changed rows."""
         sources = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
         found = next((one for one in sources if self._holds(one)), None)
         if found is None:
@@ -210,10 +211,10 @@ _WHY = {
 
 
 def _check_steady(tree: exp.Expr) -> None:
-    """Check that each part of a query has one result.
+    """Check that no part of a query depends on the order of rows.
 
     Raises:
-        NotRefreshableError: A part of it depends on the order of rows.
+        NotRefreshableError: A part depends on the order of rows.
     """
     for node in tree.walk():
         if isinstance(node, exp.Limit | exp.Fetch | exp.Offset):

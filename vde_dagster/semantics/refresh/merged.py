@@ -1,19 +1,20 @@
-"""Aggregates whose new value follows from the old value and from the rows that came or went.
+"""Aggregates whose new value can be computed from the old value and the changed rows.
 
-The rows before grouping change as `linear` derives. With n the old and d the changed rows of a
-group, an aggregate of both is computed from the aggregate of n, which the table has:
+`linear` derives the changes of the rows before grouping: rows that came (were added) and rows that
+went (were removed). The table has each group's old aggregates, which are updated as follows:
 
 - `count` adds 1 for each row that came, and -1 for each that went.
 - `sum` of integers and decimals adds the values that came, and subtracts those that went. These
-  types have exact addition: if no sum overflows, the result is the sum of all rows in any order,
-  and if one does, Spark raises an error (with ANSI off, integers wrap around in any order alike).
-  Sums of floats depend on the order. A sum is NULL if no value is left, so after rows went, a count
-  of the same values must be among the outputs.
-- `min`, `max`, `bool_and` and `bool_or` of what was there and of what came, if no row went.
-- A group ends when its last row goes, so after rows went, `count(*)` must be among the outputs. A
-  query without GROUP BY has one row at all times.
+  types have exact addition: the order of the rows does not change the sum. If a sum overflows,
+  Spark raises an error (with ANSI off, integers wrap around, in any order with the same result).
+  Sums of floats are refused, because they depend on the order. A sum is NULL if no value is left,
+  so if rows went, a count of the same values must be among the outputs.
+  - `min`, `max`, `bool_and` and `bool_or` combine the old value with the values that came. They are
+    refused if rows went.
+  - A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
+    query without GROUP BY has one row at all times.
 
-HAVING, DISTINCT, and expressions of aggregates are not derived.
+Queries with HAVING, DISTINCT or expressions over aggregates are refused.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _EXTREMES: dict[type[exp.Expr], Merge] = {
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """An output column with an aggregate.
+    """An output column that is an aggregate.
 
     Args:
         column: The output column, in lower case.
-        merge: Aggregate that merges the old value with values of the changes.
+        merge: Aggregate function that combines the old value with the values of changed rows.
         counts: Whether it counts rows or values.
-        counted: The output column with the number of values of a sum, or empty.
+        counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
     """
 
@@ -63,12 +64,12 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class GroupSteps:
-    """Queries that together return what changes add to each group's aggregates.
+    """Queries for the values that the changed rows add to each group's aggregates.
 
     Args:
-        key: Output columns that a query groups by, in lower case; empty without GROUP BY.
-        count: The output column with the number of a group's rows, or empty.
-        values: By output column, Spark SQL of what a row of `rows` adds to it.
+        key: Output columns that the query groups by, in lower case; empty if it has no GROUP BY.
+        count: The output column with `count(*)`; empty if missing.
+        values: Spark SQL of the value that one row of `rows` adds, by output column.
     """
 
     key: tuple[str, ...]
@@ -78,7 +79,7 @@ class GroupSteps:
     values: Mapping[str, str]
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL of the contributions, one row for each changed row before grouping."""
+        """Return Spark SQL with a row for each changed row: its key and the values it adds."""
         listed = ", ".join(f"{value} AS {quote(name)}" for name, value in self.values.items())
         return f"SELECT {listed} FROM ({self.rows.write(relation)}) AS changed"
 
@@ -86,7 +87,7 @@ class GroupSteps:
 def find_group_steps(
     query: Qualified, changed: Collection[str], *, only_added: bool, types: Mapping[str, str]
 ) -> GroupSteps:
-    """Derive what changes of tables add to the groups of a query.
+    """Derive queries for the values that changes of tables add to a query's groups.
 
     Args:
         changed: Tables that changed, as the schema names them.
@@ -94,7 +95,8 @@ def find_group_steps(
         types: The types of the table's columns, by output column in lower case.
 
     Raises:
-        NotRefreshableError: Some aggregate's new value does not follow from its old one.
+        NotRefreshableError: An aggregate's new value cannot be computed from its old value and
+            the changes.
 
     >>> from vde_dagster.semantics.refresh.qualified import qualify
     >>> query = qualify("SELECT c, sum(n) AS n FROM o GROUP BY c", {"o": {"c": "INT", "n": "INT"}})
@@ -107,7 +109,7 @@ AS BIGINT)'}
 
 
 class _Groups:
-    """Takes the outputs of a grouped query apart: what it groups by, and aggregates."""
+    """Divides the outputs of a grouped query into GROUP BY keys and aggregates."""
 
     def __init__(self, query: Qualified, only_added: bool, types: Mapping[str, str]) -> None:
         tree = query.tree
@@ -128,7 +130,7 @@ class _Groups:
         self._inner_types: Mapping[str, str] = {}
 
     def before_grouping(self) -> Qualified:
-        """Return the query of the rows that are grouped: their keys and arguments."""
+        """Return the query without GROUP BY; it selects the keys and the aggregates' arguments."""
         tree = self._tree.copy()
         for clause in ("group", "order"):
             tree.set(clause, None)
@@ -137,7 +139,7 @@ class _Groups:
         return Qualified(tree, self._query.readings, self._query.schema)
 
     def steps(self) -> GroupSteps:
-        """Return the steps, without the rows."""
+        """Return the steps; their `rows` are still empty."""
         key: list[str] = []
         found: list[tuple[str, exp.Expr, exp.Expr | None]] = []
         for output in self._tree.selects:
@@ -192,7 +194,7 @@ class _Groups:
         return Total(name, merge, False, "", type_)
 
     def _value(self, name: str, call: exp.Expr, argument: exp.Expr | None, inner: str) -> str:
-        """Write what a changed row contributes to an aggregate."""
+        """Write Spark SQL of the value that a changed row adds to an aggregate."""
         if isinstance(call, exp.Count):
             value = SIGN if argument is None else f"IF({quote(inner)} IS NULL, 0, {SIGN})"
         elif isinstance(call, exp.Sum):
@@ -211,10 +213,12 @@ def _written(type_: str) -> str:
 
 
 def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return an aggregate, with COUNT for all kinds of it, and its argument; None for `count(*)`.
+    """Return an output's aggregate and its argument; `count(*)` has the argument None.
+
+    A FILTER becomes a CASE in the argument, and COUNT_IF becomes COUNT.
 
     Raises:
-        NotRefreshableError: An output is something else, or an aggregate that cannot be merged.
+        NotRefreshableError: The output is not an aggregate that can be merged.
     """
     condition: exp.Expr | None = None
     if isinstance(value, exp.Filter):
@@ -243,14 +247,15 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 def merge_query(
     key: Sequence[str], totals: Sequence[Total], count: str, old: str, contributions: str
 ) -> str:
-    """Write the rows of groups after changes, in Spark SQL.
+    """Write Spark SQL for the rows of the changed groups after the changes.
 
-    `vde_lost` marks groups that contradict the table's rows, and `vde_gone` groups that ended.
+    The column `vde_lost` is true for groups whose new values contradict the table's rows, for
+    example a negative count. `vde_gone` is true for groups without remaining rows.
 
     Args:
-        key, totals, count: As in `GroupSteps`.
-        old: Query of the table's rows of these groups.
-        contributions: Query of what changes add.
+        key, totals, count: See `GroupSteps`.
+        old: Query for the table's rows of these groups.
+        contributions: Query for the values that the changed rows add, from `GroupSteps.write`.
     """
     names = [*key, *(total.column for total in totals)]
     listed = ", ".join(map(quote, names))

@@ -1,4 +1,4 @@
-"""The method of refreshing a query after changes of tables: rows, merged groups or keys."""
+"""The choice of a method to refresh a query's rows: changed rows, merged groups, or keys."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def find_refresh(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> Refresh:
-    """Choose the method that reads and writes least.
+    """Choose the refresh method that reads and writes least.
 
-    Rows are added without reading the table, and groups are merged without reading more of their
-    inputs than the changes; both look for rows that went in the table. Keys are computed again from
-    all rows of the inputs.
+    `RowSteps` write the result's added rows and search the table only for removed rows.
+    `GroupSteps` read only the changes of the inputs, and the table's rows of the changed groups.
+    `KeySteps` compute all rows of the affected keys again from the inputs.
 
     Args:
         query: Spark SQL.
@@ -39,8 +39,8 @@ def find_refresh(
         types: The types of the table's columns, by output column in lower case; by default, the
             types of the query.
         only_added: Whether the tables that changed only gained rows.
-        exact: Whether the changed rows are known with their number.
-        key: Output columns to use as the key, in place of the other methods.
+        exact: Whether it is known how often each changed row was added or removed.
+        key: Output columns to use as the key; if given, only `KeySteps` are considered.
         unique: Unique keys of the query, in lower case.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Queries in a form that can be taken apart: no CTEs, no stars, each column with its source.
+"""Queries rewritten for analysis: without CTEs and stars, and with a source for each column.
 
-SQLGlot's optimizer writes this form. A query is used only if its version is the original's, so a
-mistake of the rewriting is found by this package's own reading of both texts.
+SQLGlot's optimizer rewrites the query. The rewritten query is used only if this package computes
+the same version for it as for the original, so a mistake in the rewriting is found.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MOST_LETTERS = 90
 
 
 class NotRefreshableError(Exception):
-    """A query's changes cannot be derived; the message has the reason and the clause.
+    """A query cannot be refreshed from changes; the message has the reason and the clause.
 
     Args:
-        why: The reason, as a clause whose subject is the query or a part of it.
+        why: The reason, for example "it takes the first rows", where "it" is the query.
         part: The part of the query that prevents it, if there is a single one.
-        hint: A change of the query, or of the model's kind, that avoids it.
+        hint: A change of the query or of the model's kind that makes a refresh possible.
 
     Attributes:
-        clause: Spark SQL of the part, shortened; empty without one.
+        clause: Spark SQL of `part`, shortened; empty if `part` was not given.
         line: 1-based line of the part in the query's text, if known.
         column: 1-based, within that line.
     """
@@ -54,11 +54,11 @@ class NotRefreshableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Qualified:
-    """A query whose columns name their sources.
+    """A query whose columns all name their sources, as `o.id` does.
 
     Args:
-        tree: The query; each reading of a table is a table `vde_0`, `vde_1`, … with an alias.
-        readings: Table of each reading, in lower case and as the schema names it.
+        tree: The query. Each place that reads a table names it `vde_0`, `vde_1`, …, with an alias.
+        readings: Names of the tables that became `vde_0`, `vde_1`, …, as in the schema.
         schema: Types by column and table.
     """
 
@@ -67,7 +67,7 @@ class Qualified:
     schema: Schema
 
     def types(self, query: exp.Expr) -> Mapping[str, str]:
-        """Return Spark SQL types by output column of a part of the query; empty if unknown."""
+        """Return the output types of a part of the query; empty if they cannot be determined."""
         named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
         try:
             return analyze(write(query), named).output_types
@@ -76,14 +76,14 @@ class Qualified:
 
 
 def qualify(query: str, schema: Schema) -> Qualified:
-    """Rewrite a query so that it can be taken apart.
+    """Rewrite a query so that each column names its source.
 
     Args:
         query: Spark SQL.
         schema: Types by column and table, in lower case.
 
     Raises:
-        NotRefreshableError: The query has no such form, or its meaning would be another one.
+        NotRefreshableError: The query cannot be rewritten without changing its meaning.
     """
     from sqlglot.optimizer.qualify import qualify as rewrite
 
@@ -125,18 +125,18 @@ def qualify(query: str, schema: Schema) -> Qualified:
 
 
 def find_reading(tree: exp.Expr, number: int) -> exp.Table:
-    """Return the table of a reading in a qualified query."""
+    """Return the node of the table `vde_NUMBER` in a qualified query."""
     (found,) = (table for table in tree.find_all(exp.Table) if table.name == f"vde_{number}")
     return found
 
 
 def reading_number(name: str) -> int:
-    """Return the number of the reading that a qualified query names `vde_0`, `vde_1`, …."""
+    """Return the number in a table name such as `vde_1`."""
     return int(name.removeprefix("vde_"))
 
 
 def _short(part: exp.Expr) -> str:
-    """Write a part of a query on one line, with its tables' aliases and few quotes."""
+    """Write a part of a query for a message: on one line, shortened, without `vde_` names."""
     shown = part.copy()
     for node in list(shown.find_all(exp.Table, exp.Identifier)):
         if isinstance(node, exp.Table) and node.name.startswith("vde_"):
@@ -149,16 +149,16 @@ def _short(part: exp.Expr) -> str:
 
 
 def write(query: exp.Expr) -> str:
-    """Write a query as Spark SQL; QUALIFY, which Spark lacks, stays as it is."""
+    """Write a query as Spark SQL; QUALIFY stays, although Spark does not support it."""
     return query.sql("databricks" if query.find(exp.Qualify) else "spark")
 
 
 def _version(query: str, schema: Schema) -> object:
-    """Return the digests of a query.
+    """Return a query's output names and version, to compare it with the rewritten query.
 
     Raises:
-        NotRefreshableError: The query is not understood.
-        SemanticError: It has a mistake.
+        NotRefreshableError: The query is not supported or has a mistake.
+        SemanticError: The query cannot be parsed.
     """
     tree = parse(query)
     binder = Binder(schema, {})
@@ -187,7 +187,7 @@ def _rename(table: exp.Table, *parts: str) -> None:
 
 
 def _name_apart(tree: exp.Expr) -> None:
-    """Give each source an alias of its own, so that no query hides those of the query around it."""
+    """Give each source a unique alias, so that no subquery hides an alias of an outer query."""
     used = {one.name for one in tree.find_all(exp.Identifier)}
     seen: set[str] = set()
     for select in list(tree.find_all(exp.Select)):
@@ -206,7 +206,7 @@ def _name_apart(tree: exp.Expr) -> None:
 
 
 def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
-    """Return whether a query between a column and a SELECT has the column's source."""
+    """Return whether a column's source is in a subquery of a SELECT, not in the SELECT itself."""
     at = column.parent_select
     while at is not None and at is not select:
         sources = [*list_sources(at), *(at.args.get("laterals") or ())]
@@ -217,7 +217,7 @@ def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
 
 
 def _without_ctes(tree: exp.Expr) -> exp.Expr:
-    """Write each CTE where it is read.
+    """Replace each reference to a CTE by the CTE's query.
 
     Raises:
         NotRefreshableError: A CTE reads itself, or the query becomes too large.
@@ -237,7 +237,7 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
 
 
 def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
-    """Write a CTE at each place below a query that reads it."""
+    """Replace the references to a CTE in the query that defines it."""
     if cte.args["alias"].args.get("columns"):
         raise NotRefreshableError(
             f"the CTE {cte.alias} renames its columns",
@@ -257,7 +257,7 @@ def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
 
 
 def _is_hidden(table: exp.Expr, owner: exp.Expr, name: str) -> bool:
-    """Return whether an inner WITH between a table and a query defines the same name."""
+    """Return whether a WITH inside of `owner`, around a table, defines the same name again."""
     at = table.parent
     while at is not None and at is not owner:
         inner = at.args.get("with_") or at.args.get("with")

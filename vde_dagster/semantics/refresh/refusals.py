@@ -26,17 +26,17 @@ SELECT_ONE = "add a column to the SELECT that identifies the rows of the changed
 
 
 def computed_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the nodes that are computed after grouping, outside subqueries."""
+    """Yield the nodes of SELECT, HAVING and QUALIFY that are outside of subqueries."""
     return (node for part in computed_parts(select) for node in walk_outside_queries(part))
 
 
 def output_list(query: exp.Expr) -> exp.Expr:
-    """Return the outputs of a query as one expression, to be shown."""
+    """Return a query's output list as one expression, to show it in a message."""
     return exp.Tuple(expressions=[one.copy() for one in getattr(query, "selects", ())])
 
 
 def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error that names the clause that hides all outputs' values."""
+    """Return the error for a SELECT without a known output column, with the clause that is why."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):
@@ -63,7 +63,7 @@ def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
 
 
 def unsupported_clause(query: exp.Query) -> NotRefreshableError:
-    """Return the error that names a clause that affects more rows than the changed ones."""
+    """Return the error for a clause such as LIMIT, which prevents a refresh from changes."""
     for name in ("limit", "offset"):
         if (part := query.args.get(name)) is not None:
             hint = "remove it, or write the first rows of each group with row_number()"

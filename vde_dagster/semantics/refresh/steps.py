@@ -1,4 +1,4 @@
-"""Writing of queries over the changed rows of one reading of a table."""
+"""Writes queries over the changed rows of one reading of a table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ Relation = Callable[[str, State], str]
 def write_step(
     tree: exp.Query, query: Qualified, reading: int, relation: Relation, changed: State
 ) -> str:
-    """Write a query over the changes of one reading, which is the table `vde_changed`.
+    """Write a query over the changes of one reading as Spark SQL.
 
-    Readings before it have changed already, and later ones have not.
+    Lower-numbered readings read the rows after the changes, higher-numbered ones the rows before.
 
     Args:
-        changed: The state of the reading that changes.
+        tree: The query; the reading that changes is the table `vde_changed`.
+        relation: Returns a query for a table's rows in a state.
+        changed: The state to read for `vde_changed`.
     """
     tree = tree.copy()
     rows: list[str] = []

@@ -21,8 +21,9 @@ _INEXACT = re.compile(
 
 
 def has_exact_equality(type_: str) -> bool:
-    """Return whether equal values of a Spark SQL type are the same; not so of floats and
-    collations.
+    """Return whether equal values of a Spark SQL type are identical.
+
+    Floats (0.0 equals -0.0) and texts with a collation are not exact in this sense.
 
     >>> has_exact_equality("ARRAY<STRUCT<a: DECIMAL(9,2)>>"), has_exact_equality("MAP<INT, INT>")
     (True, False)
@@ -31,7 +32,7 @@ def has_exact_equality(type_: str) -> bool:
 
 
 def holds(part: exp.Expr | None, leaf: exp.Expr) -> bool:
-    """Return whether a node is an expression or a part of it."""
+    """Return whether the node `leaf` is inside of `part`, or is `part`."""
     at: exp.Expr | None = leaf
     while at is not None and at is not part:
         at = at.parent
@@ -47,9 +48,9 @@ def read_place(column: exp.Expr) -> Place:
 
 
 def coalesced(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns that a call of `coalesce` chooses from; none for anything else.
+    """Return the columns in `coalesce(a, b)`; empty if `call` is something else.
 
-    `CASE WHEN a IS NOT NULL THEN a ELSE b END` is `coalesce(a, b)`.
+    `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
     """
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
     if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:
@@ -65,7 +66,7 @@ def coalesced(call: exp.Expr) -> frozenset[Place]:
 
 
 def reachable(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Place]:
-    """Return the columns that are equal to a column, directly or through others."""
+    """Return the columns that are equal to `begin`, directly or through other columns."""
     seen, stack = {begin}, [begin]
     while stack:
         new = set(equal.get(stack.pop(), ())) - seen
@@ -75,14 +76,14 @@ def reachable(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Pla
 
 
 def reads_only(expression: exp.Expr, alias: str) -> bool:
-    """Return whether an expression reads columns of one source and no subquery."""
+    """Return whether an expression reads only columns of the source `alias`, and no subquery."""
     if expression.find(exp.Query):
         return False
     return all(column.table == alias for column in expression.find_all(exp.Column))
 
 
 def reads_any(expression: exp.Expr, aliases: Collection[str]) -> bool:
-    """Return whether an expression has a subquery or reads columns of some sources."""
+    """Return whether an expression reads a column of the sources `aliases`, or any subquery."""
     if expression.find(exp.Query):
         return True
     return any(column.table in aliases for column in expression.find_all(exp.Column))
@@ -93,7 +94,7 @@ def unalias(output: exp.Expr) -> exp.Expr:
 
 
 def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the sources of a SELECT."""
+    """Yield the sources in FROM and JOIN of a SELECT."""
     begin = select.args.get("from_")
     if begin is not None:
         yield begin.this
@@ -102,18 +103,18 @@ def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def computed_parts(select: exp.Select) -> list[exp.Expr]:
-    """Return the expressions that are computed after grouping."""
+    """Return the expressions in SELECT, QUALIFY and HAVING, which are computed after grouping."""
     parts = [*select.selects, select.args.get("qualify"), select.args.get("having")]
     return [part for part in parts if part is not None]
 
 
 def walk_outside_queries(expression: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the nodes of an expression outside its subqueries."""
+    """Yield the nodes of an expression that are outside of its subqueries."""
     return expression.walk(prune=lambda node: isinstance(node, exp.Query))
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node is an aggregate function outside a window."""
+    """Return whether a node is an aggregate function that is not used as a window function."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         total = name in spark_functions.AGGREGATE or name in spark_functions.ORDERED_AGGREGATE
@@ -128,7 +129,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def is_determined_by(expression: exp.Expr, parts: Iterable[exp.Expr]) -> bool:
-    """Return whether an expression's value follows from the values of other expressions."""
+    """Return whether the values of `parts` determine an expression's value."""
     known = list(parts)
     if expression in known or (
         isinstance(expression, exp.Column) and read_place(expression) in map(read_place, known)
@@ -163,7 +164,7 @@ def equal_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[Place, Place
 
 
 def join_conditions(select: exp.Select) -> list[exp.Expr]:
-    """Return the conditions of joins without a side."""
+    """Return the ON conditions of all inner joins."""
     inner = [
         join
         for join in select.args.get("joins") or ()
@@ -180,7 +181,7 @@ def new_join(source: exp.Expr, side: str, kind: str, on: list[exp.Expr]) -> exp.
 
 
 def with_table(query: exp.Expr, name: str, new: str) -> exp.Expr:
-    """Return a copy of a query that reads another table in the place of one."""
+    """Return a copy of a query that reads the table `new` instead of the table `name`."""
     copied = query.copy()
     for table in copied.find_all(exp.Table):
         if table.name == name:

@@ -1,4 +1,4 @@
-"""Rewrites of whole queries before hashing, which keep their rows on any data.
+"""Rewrites of queries before hashing. A rewrite never changes a query's rows, on any data.
 
 Lineage, keys and types come from the original query; only the hash uses the rewritten form.
 """
@@ -33,7 +33,7 @@ Rule = Callable[[Parts], None]
 
 
 def _replace_joins(parts: Parts) -> None:
-    """Replace joins that only select rows by EXISTS, and remove groupings in its subquery."""
+    """Replace joins that only select rows by EXISTS; remove groupings in the new subqueries."""
     drop_groupings_of_sets(joins_as_exists(parts), parts)
 
 

@@ -1,9 +1,9 @@
-"""Comparisons, AND, OR and NOT, and conditions where NULL has the same effect as FALSE.
+"""Rules for comparisons, AND, OR and NOT, and for conditions that treat NULL like FALSE.
 
-NaN is equal to itself and above all other numbers in Spark, and 0.0 equals -0.0. Three-valued logic
-is a distributive lattice, so the rules of AND, OR and NOT are true for NULLs, too. NULL acts as
-FALSE in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, without the
-rules that are true only without NULL; `ReplaceNullWithFalseInPredicate`,
+In Spark, NaN equals itself and is above all other numbers, and 0.0 equals -0.0. Three-valued logic
+is a distributive lattice, so the rules of AND, OR and NOT hold for NULLs, too. NULL acts like FALSE
+in WHERE, ON, HAVING, FILTER and after WHEN. (Spark: `BooleanSimplification`, except for its rules
+that do not hold for NULLs; `ReplaceNullWithFalseInPredicate`,
 `SimplifyConditionalsInPredicate`.)
 """
 
@@ -40,7 +40,7 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """Simplify a comparison: compute a known result, split rows, remove unnecessary casts."""
+    """Simplify a comparison: fold it, split tuples into values, remove unnecessary casts."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
@@ -66,7 +66,7 @@ def decide(node: Node, facts: Facts) -> Node:
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether comparing two expressions turns none of their values into NULL."""
+    """Return whether a comparison's conversions turn no value of its operands into NULL."""
     if facts.comparable(one, two):
         return True
     for constant, other in ((one, two), (two, one)):
@@ -77,7 +77,7 @@ def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _alike(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether both operands are rows, ``(i, j) = (1, 2)``, compared value by value."""
+    """Return whether both operands are tuples, as in ``(i, j) = (1, 2)``, of the same types."""
     if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
         return False
     fields = zip(one.parts[2:], two.parts[2:], strict=True)
@@ -98,7 +98,7 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
 
 
 def _uncast(node: Node, other: Node, facts: Facts) -> Node:
-    """Remove a cast from an operand if the comparison implies the cast."""
+    """Remove a cast from an operand if the comparison with `other` implies the cast."""
     if node.tag not in ("cast", "lit"):
         return node
     kind = facts.type(other)
@@ -121,7 +121,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """Convert a text of digits to a number if integers are compared with it."""
+    """Return the number in a text such as '12', which is compared with integers."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
@@ -129,7 +129,7 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Create a comparison, or its result if both expressions are plain literals.
+    """Create a comparison; if both operands are plain literals, return its result instead.
 
     Texts without escapes are compared by their bytes in UTF-8, as in Python.
     """
@@ -142,7 +142,7 @@ def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
 
 
 def ask_null(node: Node, facts: Facts) -> Node:
-    """Simplify IS NULL of always or never NULL expressions; write IS TRUE as a comparison."""
+    """Simplify IS NULL of expressions that are always or never NULL, and IS TRUE."""
     terms = facts.terms
     asked = null_test(node)
     if asked is None:
@@ -162,7 +162,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
 
 
 def _case_is_null(asked: Node, facts: Facts) -> Node | None:
-    """Simplify IS NULL of a CASE whose values have one type and are each always or never NULL."""
+    """Simplify IS NULL of a CASE if each of its values is known to be NULL or not NULL."""
     values = case_values(asked)
     if facts.common(values) is None and any(value.tag != "Null" for value in values):
         return None
@@ -183,7 +183,7 @@ def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
 
 
 def among(node: Node, facts: Facts) -> Node:
-    """Write IN of values as equivalent comparisons, unless these convert types in another way."""
+    """Write ``x IN (1, 2)`` as ``x = 1 OR x = 2``, if both convert types in the same way."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):
@@ -256,7 +256,7 @@ def turn(node: Node, facts: Facts) -> Node:
 
 
 def true_where(node: Node, facts: Facts) -> Node:
-    """Return the shortest condition that is true for the same rows."""
+    """Return a condition in its shortest form that is true for the same rows."""
     terms, tag, parts = facts.terms, node.tag, node.parts
     if is_null(node) and facts.is_condition(node):
         return terms.boolean(False)
@@ -279,7 +279,7 @@ def true_where(node: Node, facts: Facts) -> Node:
 
 
 def _same(node: Node, facts: Facts) -> Node:
-    """Simplify `<=>` with a value that is not NULL to `=`, and with TRUE to the condition."""
+    """Simplify ``x <=> y`` to ``x = y`` if y is not NULL, and ``p <=> TRUE`` to ``p``."""
     one, two = node.parts
     for constant, other in ((one, two), (two, one)):
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
@@ -290,7 +290,7 @@ def _same(node: Node, facts: Facts) -> Node:
 
 
 def _with_default(node: Node, facts: Facts) -> Node:
-    """Simplify ``COALESCE(x, 0) > 1``: the result for a NULL x is known."""
+    """Simplify ``COALESCE(x, 0) > 1`` to ``x > 1``, because 0 > 1 is known to be false."""
     terms = facts.terms
     for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
         if one.tag != "call" or len(one.parts) != 3 or other.tag != "lit":

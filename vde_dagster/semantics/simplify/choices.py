@@ -1,7 +1,7 @@
-"""Rules for CASE, IF, COALESCE and their synonyms: branches that are never taken, or are equal.
+"""Rules for choices (CASE, IF, COALESCE, DECODE), such as dropping branches that are never taken.
 
-A choice has the common type of all of its values, so values are dropped only if all have one type.
-NULL without a type fits any type. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`,
+A choice has the common type of its values, so a value is dropped only if all values have the same
+type. An untyped NULL fits any type. (Spark: `SimplifyConditionals`, `NullPropagation`,
 `PushFoldableIntoBranches`.)
 """
 
@@ -18,7 +18,7 @@ Branch = tuple[Node, Node]
 
 
 def choose(node: Node, facts: Facts) -> Node:
-    """Remove branches of a CASE that are never taken, equal or nested."""
+    """Simplify a CASE: drop branches that are never taken, merge equal and nested branches."""
     branches, other = _parts(node, facts)
     values = [*(value for _, value in branches), other]
     if len(set(values)) > 1 and facts.common(values) is None:
@@ -49,9 +49,9 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 
 
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
-    """Drop branches that are never true, and all after a branch that is always true.
+    """Drop branches whose condition is never true, and all branches after one that is always true.
 
-    Nothing is dropped unless all conditions are boolean: Spark refuses a CASE with any other one.
+    Branches are dropped only if their conditions are boolean, because Spark refuses other CASEs.
     """
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
@@ -84,7 +84,7 @@ def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
 
 
 def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
-    """Return the expression and the literal that a condition compares, or None."""
+    """Return the two sides of a condition such as ``x = 1``, the literal last, or None."""
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
     for one, other in (condition.parts, condition.parts[::-1]):
@@ -96,7 +96,7 @@ def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
 
 
 def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Merge neighboring branches of one value, and drop conditions that were tested before."""
+    """Merge neighboring branches with equal values; drop conditions that an earlier one repeats."""
     made: list[Branch] = []
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
@@ -113,7 +113,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
-    """Write a CASE of one branch as a comparison or COALESCE, or without a negated condition."""
+    """Write a CASE with one branch as a condition, a COALESCE or a CASE without NOT, or None."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = is_true(condition, facts)
@@ -129,7 +129,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE where a condition is true, otherwise FALSE, not NULL."""
+    """Return an expression that is TRUE if a condition is true, and FALSE if it is not or NULL."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
@@ -162,9 +162,9 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write a DECODE whose results are texts as the CASE that Spark uses, which matches NULL.
+    """Write a DECODE whose results are texts as the equivalent CASE; NULL matches NULL in both.
 
-    A DECODE with other results is unchanged: in ANSI mode, Spark makes whole numbers BIGINT.
+    Other DECODEs stay, because Spark converts their results (in ANSI mode, INT to BIGINT).
     """
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]
@@ -202,7 +202,7 @@ _CONSTANT = ("lit", "bool")
 
 
 def into_branches(node: Node, facts: Facts) -> Node:
-    """Move a comparison or sum with a literal into a CASE whose branches compute nothing."""
+    """Move an operator with a literal into the branches of a CASE whose values are literals."""
     if len(node.parts) != 2:
         return node
     at = 0 if node.parts[0].tag == "case" else 1
@@ -221,7 +221,7 @@ def into_branches(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """Return the operator's value for one branch, or None if the value is not a constant."""
+    """Return the operator's result for one branch's value, or None if it is not a constant."""
     if is_null(value):
         if node.tag == "nseq":
             return None
@@ -240,7 +240,7 @@ _PADDING = ("lpad", "rpad")
 
 
 def without_defaults(node: Node, facts: Facts) -> Node:
-    """Drop default arguments, as in ``round(x, 0)``, and in ``lpad(s, 3, ' ')`` of texts."""
+    """Drop arguments that are the default, as in ``round(x, 0)`` and ``lpad(s, 3, ' ')``."""
     name, *arguments = node.parts
     found = DEFAULTS.get(name)
     if name in _PADDING and len(arguments) == 3 and facts.type(arguments[0]) == TEXT:

@@ -1,9 +1,9 @@
-"""Relations without rows: ``WHERE FALSE``, ``LIMIT 0``, and relations that depend on these.
+"""Removal of relations without rows, such as ``WHERE FALSE`` and ``LIMIT 0``.
 
-Spark removes relations that are empty by their text before it computes anything (its rule
-`PropagateEmptyRelation`), so expressions next to them never raise errors. Relations that are empty
-only by their conditions (``x = 1 AND x = 2``) are removed only next to expressions that cannot
-fail.
+Spark also removes relations that are empty by their text, before it computes anything (its rule
+`PropagateEmptyRelation`), so that expressions next to them never raise errors. A relation that is
+empty because its conditions contradict each other (``x = 1 AND x = 2``) is removed only if the
+expressions next to it cannot raise errors.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MOST_ROUNDS = 8
 
 
 def drop_empty(parts: Parts, *, only_written: bool) -> None:
-    """Remove relations without rows, and bring queries without rows into one form.
+    """Remove relations without rows, and rewrite all queries without rows to the same form.
 
-    `only_written` is true if no rewrite can have made a condition FALSE.
+    `only_written` is true before other rewrites: then every FALSE is in the query's text.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
@@ -145,7 +145,7 @@ class _Emptied:
         return changed
 
     def _drop_matches(self, source: Derived, group: Group) -> bool:
-        """Replace the columns of an outer join to an empty relation by NULL."""
+        """Remove an outer join to an empty relation; replace its columns by NULL."""
         make = self._parts.terms.make
         known: dict[Node, Node] = {}
         for i, column in enumerate(source.columns):
@@ -184,7 +184,7 @@ class _Emptied:
         return True
 
     def _dissolve(self, source: SetOperation, group: Group) -> None:
-        """Replace a set operation by its only remaining query."""
+        """Replace a set operation that has only one query left by this query."""
         parts, (branch,) = self._parts, source.branches
         terms, nodes = parts.terms, [o.node for o in branch.outputs]
         inner = branch.group
@@ -230,7 +230,7 @@ class _Emptied:
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """Give a query without rows one form: typed NULLs, and no table."""
+        """Rewrite a query without rows: its outputs become typed NULLs; its tables are removed."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]
@@ -242,7 +242,7 @@ class _Emptied:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Replace aggregates over no rows: counts by zero, other functions by NULL."""
+        """Replace aggregates over no rows by their results: zero for counts, otherwise NULL."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

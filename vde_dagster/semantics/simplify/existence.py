@@ -1,10 +1,11 @@
-"""Rewrites of joins and IN that only test whether a row exists, to EXISTS.
+"""Rewrites of joins and IN to EXISTS, if they only test whether a row exists.
 
 Such joins are ``a JOIN d ON a.k = d.k`` where ``k`` is the key of ``d`` and no column of ``d`` is
 used; ``a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL``; and outer joins with at most one match that
-are only tested for a match. ``x IN (SELECT y …)`` is true where ``EXISTS (SELECT 1 … WHERE y = x)``
-is; elsewhere it may be NULL instead of FALSE, so NOT IN is NOT EXISTS only if neither side has
-NULLs. EXISTS on a grouping's keys is pushed into the grouping, as Spark does with semi joins
+are only tested for a match. ``x IN (SELECT y …)`` and ``EXISTS (SELECT 1 … WHERE y = x)`` are true
+for the same rows. For other rows, IN may be NULL where EXISTS is FALSE, so NOT IN is NOT EXISTS
+only if neither side has NULLs. EXISTS on a grouping's keys is pushed into the grouping, as Spark
+does with semi joins
 (`PushDownLeftSemiAntiJoin`).
 """
 
@@ -30,7 +31,7 @@ from vde_dagster.semantics.simplify.parts import Parts, Uses
 
 
 def tests_as_exists(parts: Parts) -> None:
-    """Replace outer joins that are only tested for a match."""
+    """Replace outer joins by EXISTS if the query only tests them for a match."""
     tested = map(null_test, parts.terms.nodes())
     asked = {node.parts[0] for node in tested if node is not None and node.tag == "ref"}
     if not any(source.op == "left" and source in asked for source in parts.derived()):
@@ -53,7 +54,7 @@ def tests_as_exists(parts: Parts) -> None:
 
 
 def _has_value_in_matches(test: Node, source: Derived) -> bool:
-    """Return whether the column that is tested for NULL has a value in every match."""
+    """Return whether the column in an IS NULL test is never NULL in a row that matches."""
     tested = null_test(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
@@ -63,7 +64,7 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """Return the inner expression of a subquery's column, if it has the same value."""
+    """Return the expression in a subquery that computes a column, if its value is the same."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         if source.op == "left" or len(source.keys) > 1:
@@ -73,7 +74,10 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace inner joins to at most one row with unused columns; return the EXISTS groups."""
+    """Replace inner joins by EXISTS if they find at most one row whose columns are not used.
+
+    Return the groups of the new EXISTS.
+    """
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
@@ -103,7 +107,7 @@ def _has_key(source: Any) -> bool:
 
 
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
-    """Return the sources with at most one row per row of the remaining sources."""
+    """Return the sources in `idle` with at most one row for each row of the other sources."""
     stay = {s for s in group.sources if s not in idle}
     stay |= {s for s in idle if s not in reached(group, {*group.sources} - {s}, terms)}
     if not stay:
@@ -113,7 +117,7 @@ def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
 
 
 def _connected(some: list[Any], group: Group) -> list[list[Any]]:
-    """Divide the sources into parts that no condition connects."""
+    """Divide sources into lists, so that no condition names sources of two lists."""
     left = list(some)
     found: list[list[Any]] = []
     named = [sources_in(c) & set(some) for c in group.conditions]
@@ -148,7 +152,7 @@ def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
 
 
 def ask_before_grouping(parts: Parts) -> None:
-    """Move EXISTS and NOT EXISTS into groupings, outer queries first."""
+    """Move EXISTS and NOT EXISTS on a grouping's keys into the grouping, outer queries first."""
     for group in reversed(list(parts.groups)):
         for condition in list(group.conditions):
             asked = condition.parts[0] if condition.tag == "not" else condition
@@ -173,7 +177,7 @@ def _is_simple(group: Group) -> bool:
 
 
 def _outside(group: Group) -> set[Node]:
-    """Return the columns of outer sources that a group's conditions name."""
+    """Return the columns of outer queries that the conditions of a group name."""
     refs = (node for node in walk(group.conditions) if node.tag == "ref")
     return {node for node in refs if node.parts[0] not in group.sources}
 
@@ -192,7 +196,7 @@ def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node]
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
-    """Create an EXISTS over the same tables with other columns in its conditions."""
+    """Create a copy of an EXISTS; `known` maps the columns to replace in its conditions."""
     terms, asked = parts.terms, rel.group
     conditions = [replaced(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)
@@ -205,7 +209,7 @@ def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
 
 
 def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite IN (query) in conditions that must all be true."""
+    """Rewrite each ``x IN (SELECT …)`` in a list of conditions, which are joined by AND."""
     return [_with_exists(condition, conditions, terms) for condition in conditions]
 
 
@@ -225,7 +229,7 @@ def _with_exists(node: Node, beside: list[Node], terms: Terms) -> Node:
 
 
 def _as_exists(this: Node, rel: Rel, terms: Terms) -> Node | None:
-    """Return an EXISTS for IN, or None if its comparison might convert a side in another way."""
+    """Return an EXISTS for IN, or None if EXISTS might compare the two sides differently."""
     members = _members(this)
     if len(members) != len(rel.outputs):
         return None

@@ -1,7 +1,7 @@
-"""Canonical forms of expressions, computed from inner to outer expressions.
+"""Rewriting of expressions to canonical forms, inner expressions first.
 
-Every rule keeps the value of an expression, and its type, on all data, and drops only parts that
-cannot raise an error. Each rule was verified on Spark with values at the limits of types, see
+No rule changes the value or type of an expression on any data. Rules drop only parts that cannot
+raise an error. Each rule was verified on Spark with values at the limits of types, see
 `vde_dagster_tests/fixtures/semantics/spark_optimizer.yaml`.
 """
 
@@ -97,9 +97,9 @@ def simplify_expressions(parts: Parts) -> None:
 
 
 class Simplifier:
-    """Applies the rules to expressions of one query.
+    """Applies the rules to the expressions of one query.
 
-    `present` are expressions that are not NULL in the current rows.
+    `present` are expressions that are not NULL, because a condition excludes NULL.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:

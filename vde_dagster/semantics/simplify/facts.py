@@ -1,7 +1,7 @@
-"""Facts about expressions: types, possible NULLs and errors, values that are equal and identical.
+"""Facts about expressions, such as their type and whether they can be NULL or raise an error.
 
-A type is known only if it is the same under all of Spark's settings, and if its values can be
-compared without conversion; for most expressions the type is unknown.
+A type counts as known only if it is the same under all of Spark's settings and its values can be
+compared without conversion. The type of most expressions is unknown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OF_TIME = frozenset(
 class Facts:
     """Determines facts about the expressions of one query.
 
-    `present` are expressions that are not NULL in the current rows.
+    `present` are expressions that are not NULL, because a condition excludes NULL.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -69,26 +69,26 @@ class Facts:
         self._types: dict[Node, str | None] = {}
 
     def type(self, node: Node) -> str | None:
-        """Return the key of an expression's type; None if unknown, and for an untyped NULL."""
+        """Return the key of an expression's type; None if it is unknown or an untyped NULL."""
         if node not in self._types:
             self._types[node] = self._type(node)
         return self._types[node]
 
     def common(self, nodes: list[Node]) -> str | None:
-        """Return the common type of the expressions; untyped NULLs do not count."""
+        """Return the one type that all expressions have, or None; untyped NULLs are ignored."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """Return NULL of a type; TIMESTAMP becomes TIMESTAMP_LTZ where a setting may change it."""
+        """Return a typed NULL; it has type TIMESTAMP_LTZ if a setting may change TIMESTAMP."""
         known = ZONED if self.unless_set(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """Combine operands by AND or OR; a single boolean operand is returned as it is.
+        """Combine operands by AND or OR; a single boolean operand is returned unchanged.
 
-        FALSE in an AND, and TRUE in an OR, is the result only if no other operand can raise an
-        error.
+        An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other
+        operand can raise an error.
         """
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
@@ -129,7 +129,7 @@ class Facts:
         return self._type_of_call(node) if tag == "call" else None
 
     def unless_set(self, kind: str | None) -> str | None:
-        """Return a type; None for TIMESTAMP if a setting may change its meaning."""
+        """Return `kind`, or None if it is TIMESTAMP and a setting may change its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
     def _type_of_column(self, node: Node) -> str | None:
@@ -221,10 +221,9 @@ class Facts:
         return Facts(self.terms).never_null(made)
 
     def never_fails(self, node: Node) -> bool:
-        """Return whether computing an expression never raises an error, in ANSI mode or not.
+        """Return whether computing an expression never raises an error, with and without ANSI mode.
 
-        Rewrites remove only such expressions, and compute only such expressions for other rows than
-        before.
+        Rewrites may remove only such expressions, or compute them for other rows than before.
         """
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
@@ -256,7 +255,7 @@ class Facts:
         return False
 
     def is_total(self, condition: Node) -> bool:
-        """Return whether Spark accepts a condition, and computing it certainly raises no error."""
+        """Return whether Spark accepts a condition and computing it never raises an error."""
         return self.is_condition(condition) and self.never_fails(condition)
 
     def is_condition(self, node: Node) -> bool:
@@ -264,7 +263,7 @@ class Facts:
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Return whether comparing two expressions needs no conversion except to a wider number.
+        """Return whether two expressions can be compared without conversion, or as wider numbers.
 
         Any other conversion may raise an error, or turn a value into NULL.
         """
@@ -283,7 +282,7 @@ class Facts:
         return kind == target or TEXT in (kind, target) or families[0] == families[1] is not None
 
     def widens(self, cast: Node) -> bool:
-        """Return whether a cast keeps every value of its operand."""
+        """Return whether a cast changes no value of its operand, as from INT to BIGINT."""
         _, target, of = cast.parts
         kind = self.type(of)
         if is_null(of):
@@ -296,7 +295,7 @@ class Facts:
 def with_values(
     node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
 ) -> Node | None:
-    """Return a CASE with changed values; None if a value cannot be changed."""
+    """Return a CASE with `change` applied to its values; None if `change` returns None."""
     parts = list(node.parts)
     for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
         made = change(parts[i])
@@ -314,7 +313,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without parts, length, collation or other parameters, else None."""
+    """Return the key of a type without elements or parameters; None for all other types."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -330,7 +329,7 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Return "numbers" or "times" for a type that Spark casts to the others of this family."""
+    """Return a type's family, "numbers" or "times"; Spark casts between types of a family."""
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
     return "times" if kind == DATE or kind in TIMES else None
@@ -363,7 +362,7 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """Return the type of a reference or literal if its equal values are identical; else None."""
+    """Return the type of a column or literal if equal values of the type are identical."""
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):
@@ -387,7 +386,7 @@ def _declared(source: Any, key: Any) -> Any:
 
 
 def _exact(kind: Any) -> exp.DType | None:
-    """Return a type if it is in `_EXACT`, without length, collation or other parameters."""
+    """Return a type if it is in `_EXACT` and has no parameters such as a collation."""
     if kind is None or kind.this not in _EXACT:
         return None
     if any(value for key, value in kind.args.items() if key not in ("this", "nested")):
@@ -412,7 +411,7 @@ def _total_type(node: Node) -> exp.DType | None:
 
 
 def comparable(one: Node, two: Node) -> bool:
-    """Return whether comparing two values needs no conversion except to a wider number."""
+    """Return whether two values can be compared without conversion, or as wider numbers."""
     left, right = value_type(one), value_type(two)
     if left is None or right is None:
         return False
@@ -438,7 +437,7 @@ def rejects_null(condition: Node, node: Node) -> bool:
 
 
 def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether a condition is never true if certain expressions are NULL."""
+    """Return whether a condition is never true if expressions selected by `is_null` are NULL."""
     tag, parts = condition.tag, condition.parts
     if tag == "or":
         return all(not_true_if_null(p, is_null) for p in parts)
@@ -455,7 +454,7 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
 
 
 def _null_if(node: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether an expression is NULL if certain expressions in it are NULL."""
+    """Return whether an expression is NULL if the expressions selected by `is_null` are NULL."""
     if is_null(node):
         return True
     return node.tag in STRICT and any(_null_if(p, is_null) for p in node.parts)

@@ -1,4 +1,4 @@
-"""Rules that complete and push down filters, and that use fixed columns and excluded NULLs."""
+"""Rules for filters: add implied conditions, push down conditions, use their consequences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def move_filters(parts: Parts) -> None:
-    """Complete the conditions of all groups, inner groups first, then push them down."""
+    """Add the implied conditions to all groups, inner groups first, then push conditions down."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
@@ -55,7 +55,7 @@ def move_filters(parts: Parts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
-    """Simplify a group's conditions; the result is FALSE only if that hides no error."""
+    """Add implied conditions to a group's; the result is FALSE only if this hides no error."""
     found = closed(conditions, parts.terms)
     return found if not _empty(found) or _may_be_dropped(group) else conditions
 
@@ -68,7 +68,7 @@ def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
 
 
 def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
-    """Move conditions that name only outer columns out of an EXISTS."""
+    """Move conditions that name only outer columns from an EXISTS to the outer query."""
     if inner in parts.shared:
         return
     of_others = [
@@ -86,7 +86,7 @@ def _empty(conditions: list[Node]) -> bool:
 
 
 def _may_be_dropped(group: Group) -> bool:
-    """Return whether no part of a group could raise an error that Spark would report."""
+    """Return whether a group may be dropped, because no part of it can raise an error."""
     return all(isinstance(s, Leaf) for s in group.sources) and all(
         compared_columns(c) is not None for c in group.conditions
     )
@@ -108,7 +108,7 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Return conditions on a grouping's keys that are true for all of its rows."""
+    """Return the conditions inside a grouping that hold for its keys, and so for its rows."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
@@ -122,7 +122,7 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
 
 
 def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Push conditions that name only this source's columns into the source; return its groups."""
+    """Push conditions on one source into the source; return the groups that got conditions."""
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []
@@ -147,7 +147,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
 
 
 def put_constants(parts: Parts) -> None:
-    """Replace fixed columns in expressions over a group's rows, inner groups first."""
+    """Replace columns that are constant in a group by literals, inner groups first."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
@@ -167,7 +167,7 @@ def put_constants(parts: Parts) -> None:
 
 
 def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
-    """Return the columns with only one value in all rows of a group, with that value."""
+    """Return the columns that have one value in all rows of a group, and the value of each."""
     known: dict[Node, Node] = {}
     for condition in group.conditions:
         if condition.tag == "eq":
@@ -194,7 +194,7 @@ def _keeps_values(source: Derived) -> bool:
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
-    """Remove keys that are literals, except one: without keys there is always a row."""
+    """Remove keys that are literals, but keep one key: without a key, there is always a row."""
     if source.op != "agg" or len(source.keys) != 1:
         return
     keys = list(source.keys[0].parts)
@@ -205,7 +205,7 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
 
 
 class _Above:
-    """Expressions over the rows of groups: outputs of queries, columns of derived sources."""
+    """Access to the expressions computed from a group's rows, such as a query's outputs."""
 
     def __init__(self, parts: Parts) -> None:
         self.derived = {source.group: source for source in parts.derived() if source.op != "left"}
@@ -213,7 +213,7 @@ class _Above:
         self._frozen = parts.frozen
 
     def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
-        """Replace every expression by a function's result."""
+        """Apply `change` to the expressions over a group's rows."""
         source, rel = self.derived.get(group), self._rels.get(group)
         if rel is not None:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
@@ -224,9 +224,9 @@ class _Above:
 
 
 class _Constants:
-    """Replaces fixed columns, and computes expressions that became constant.
+    """Replaces columns by their constants, and folds expressions that become constant.
 
-    Expressions in a window stay, because it is computed over rows that may not be in this group.
+    Expressions in a window stay, because the window may read rows that are not in this group.
     """
 
     def __init__(self, known: dict[Node, Node], terms: Terms) -> None:
@@ -235,14 +235,14 @@ class _Constants:
         self._memo: dict[Node, Node] = {}
 
     def fixes(self, condition: Node) -> bool:
-        """Return whether a condition fixes a column."""
+        """Return whether a condition is the one that makes a column constant, such as ``x = 1``."""
         if condition.tag != "eq":
             return False
         one, two = condition.parts
         return self._known.get(one) is two or self._known.get(two) is one
 
     def put(self, node: Node) -> Node:
-        """Replace fixed columns of the expression by literals."""
+        """Replace constant columns in an expression by literals."""
         return rewrite(node, self._rule, self._terms, self._memo)
 
     def _rule(self, node: Node) -> Node | None:
@@ -268,7 +268,7 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
 def use_presence(parts: Parts) -> None:
-    """Simplify expressions over a group's rows if its conditions exclude NULLs."""
+    """Simplify expressions over a group's rows, because its conditions exclude NULLs."""
     # Expressions that treat NULL specially.
     asking = set(
         walk(

@@ -1,4 +1,4 @@
-"""Implied conditions: equal columns, bounds within bounds, contradictions.
+"""Conditions that follow from others: through equal columns, and from bounds and contradictions.
 
 Only comparisons of columns and literals are used, because they cannot raise errors. All conditions
 of a row must be true, so conditions on one of two equal columns are also true for the other.
@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the columns in a condition that only compares columns; None for other conditions."""
+    """Return the columns in a condition that compares only columns and literals, else None."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -54,15 +54,15 @@ def compared_columns(node: Node) -> set[Node] | None:
 
 
 def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
-    """Replace columns in a condition."""
+    """Replace columns in a condition; `known` maps old to new expressions."""
     return rewrite(node, known.get, terms, {})
 
 
 def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
-    """Add all implied conditions, and drop those that follow from stronger ones.
+    """Add implied conditions, and drop conditions that follow from stronger ones.
 
-    `given` are further true conditions of the outer rows; they are not returned, and nothing is
-    derived about columns that occur only in them.
+    `given` are conditions on outer rows that are also true. They are not returned, and no
+    condition is derived for a column that only they name.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
@@ -114,7 +114,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
 
 
 def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
-    """Return the shortest equivalent of the conditions on one column; None for a contradiction.
+    """Return the conditions on one column without redundant ones; None for a contradiction.
 
     `present` is true if other conditions imply that the column is not NULL.
     """
@@ -182,7 +182,7 @@ def _literal(condition: Node, column: Node) -> Node | None:
 
 
 def _rejects(condition: Node, column: Node) -> bool:
-    """Return whether a condition other than IS NOT NULL excludes NULL."""
+    """Return whether a comparison excludes NULL for a column, as ``x > 1`` does."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
     if condition.tag == "or":
@@ -231,7 +231,7 @@ class Classes:
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of columns of one type whose equal values are identical."""
+    """Return classes of equal columns that can replace each other: equal means identical."""
     return _joined(conditions, _alike)
 
 
@@ -245,7 +245,7 @@ def equal_values(conditions: Iterable[Node]) -> Classes:
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Return whether equality is transitive between the types of two expressions."""
+    """Return whether equality of two expressions can be combined with further equalities."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)
@@ -260,7 +260,7 @@ def _column(node: Node) -> tuple[str, str] | None:
 
 
 def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> Classes:
-    """Return classes of the expressions in equalities; `may_be` selects the equalities."""
+    """Return classes of equal expressions; `may_be` selects the equalities to use."""
     classes = Classes()
     for condition in conditions:
         if condition.tag in EQUAL and may_be(*condition.parts):

@@ -1,4 +1,4 @@
-"""Joins in their shortest form: outer joins that act as inner joins, and redundant self-joins."""
+"""Rules for joins: outer joins that act as inner joins, and redundant self-joins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def strengthen_joins(parts: Parts) -> None:
-    """Turn LEFT and RIGHT joins into inner joins if rows without a match are excluded later."""
+    """Turn LEFT and RIGHT joins into inner joins if a condition excludes rows without a match."""
     for group in list(parts.groups):
         found = True
         while found:
@@ -35,7 +35,7 @@ def strengthen_joins(parts: Parts) -> None:
 
 
 def _rejects_nulls(condition: Node, source: Derived) -> bool:
-    """Return whether a condition is never true for the row of NULLs of an outer join."""
+    """Return whether a condition excludes the rows of an outer join that have no match."""
     return not_true_if_null(condition, lambda n: n.tag == "ref" and n.parts[0] is source)
 
 
@@ -52,7 +52,7 @@ def weaken_full_joins(parts: Parts) -> None:
 
 
 def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
-    """Replace a FULL JOIN by an outer join that keeps one side; return whether that is possible."""
+    """Replace a FULL JOIN by a join that keeps one side's rows; return whether it was possible."""
     possible = _sides_of_columns(join, parts) is not None
     if possible:
         _keep(kept, optional, join, around, parts)
@@ -60,7 +60,7 @@ def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts
 
 
 def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
-    """Return the side of each column, or None if a column cannot be assigned to one side."""
+    """Return the side that computes each column, or None if a column uses both sides."""
     if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
         return None
     sides = {s: g for g in (join.left, join.right) for s in g.sources}
@@ -83,7 +83,7 @@ def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> boo
 
 
 def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> None:
-    """Merge one side's rows into the group, and make the other side an outer join."""
+    """Merge one side into the group, and make the other side an outer join."""
     terms, own = parts.terms, set(kept.sources)
     optional.conditions += join.conditions
     optional.joins.update(join.conditions)
@@ -181,7 +181,7 @@ def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts)
 
 
 def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Remove one of two uses of a table, and refer to the other instead."""
+    """Remove one of two uses of a table; its columns refer to the other use instead."""
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)

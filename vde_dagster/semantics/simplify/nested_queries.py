@@ -1,11 +1,12 @@
-"""Rules for nested queries without effect.
+"""Rules that remove nested queries without effect.
 
-These are DISTINCT over a key, DISTINCT where repeated rows do not matter (below EXISTS, DISTINCT,
-INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in set operations. Grouping
-turns -0.0 into 0.0, and pads CHAR values. Comparing a key or grouping by it again gives the same
-result with or without the grouping; converting it to text or dividing by it does not. Spark's
-optimizer removes a DISTINCT below another DISTINCT or below a minimum, so that -0.0 is returned;
-all others are kept. If in doubt, the grouping stays.
+They remove DISTINCT over a unique key, DISTINCT where repeated rows do not matter (below EXISTS,
+DISTINCT, INTERSECT, EXCEPT, MIN and MAX), LIMIT in LIMIT, and set operations in set operations.
+
+A grouping turns -0.0 into 0.0, and pads CHAR values. Without the grouping, comparing a key or
+grouping by it again gives the same result, but converting it to text or dividing by it may not.
+Spark's optimizer itself removes only a DISTINCT below another DISTINCT or below a minimum, so that
+-0.0 is returned there. If in doubt, the grouping stays.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def drop_groupings(parts: Parts) -> None:
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Remove groupings in groups that are only tested for having rows."""
+    """Remove groupings in subqueries of EXISTS, because only the existence of a row matters."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
     uses = Uses.collect(parts.top)
@@ -83,9 +84,9 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns if repeated rows do not matter, or None.
+    """Return replacements for a grouping's columns, or None if repeated rows matter.
 
-    In a correlated query Spark also groups the outer columns, and turns their -0.0 into 0.0.
+    In a correlated query, Spark also groups by the outer columns and turns their -0.0 into 0.0.
     """
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
@@ -102,7 +103,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
 
 
 def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns if every group has only one row, or None."""
+    """Return replacements for a grouping's columns, or None if a group may have several rows."""
     terms = parts.terms
     known: dict[Node, Node] = {}
     for i in uses.columns.get(source, ()):
@@ -119,7 +120,7 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """Return the value of a key or an aggregate function over one row."""
+    """Return a key, or the argument of an aggregate that equals it over one row, such as `max`."""
     if node.tag not in AGGREGATES:
         return node
     total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
@@ -147,7 +148,7 @@ def is_exact(key: Node, facts: Facts) -> bool:
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Return whether outer expressions may distinguish between equal values of a group's key."""
+    """Return whether removing a grouping may change a result, because -0.0 stays -0.0."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())
@@ -192,7 +193,7 @@ def ask_without_limits(parts: Parts) -> None:
 
 
 def _correlates_plainly(group: Group) -> bool:
-    """Return whether all correlated conditions of a group compare two columns of the same type.
+    """Return whether all correlated conditions of a group compare columns without a cast.
 
     If a condition casts a column, Spark takes the first rows per value of another column.
     """
@@ -210,7 +211,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _keeps_some_rows(source: Derived) -> bool:
-    """Return whether a LIMIT keeps at least one row if any exist, and its sort keys cannot fail."""
+    """Return whether a LIMIT keeps a row if any exists, and its sort keys cannot fail."""
     limit, offset, *keys = source.args
     by = [key.parts[-1] for key in keys if key.tag == "sort"]
     own = source.group.sources
@@ -249,9 +250,9 @@ def _merge(outer: Derived, parts: Parts) -> None:
 
 
 def keep_failing_sorts(parts: Parts) -> None:
-    """Keep sort keys that may raise an error and that no output column computes.
+    """Keep sort keys that may raise an error, unless an output column also computes them.
 
-    A query's result has no order, but Spark computes the keys.
+    The order of a query's result is ignored, but Spark computes the keys and may fail.
     """
     branches = [
         branch
@@ -324,7 +325,7 @@ def _contains_query(node: Node) -> bool:
 
 
 def _spliced(branch: Rel, inner: SetOperation, parts: Parts) -> list[Rel]:
-    """Return an inner set operation's queries with the outer query's conditions and outputs."""
+    """Move the conditions and outputs of a query over a set operation into its branches."""
     for rel in inner.branches:
         known = {
             parts.terms.make("ref", inner, i): output.node for i, output in enumerate(rel.outputs)

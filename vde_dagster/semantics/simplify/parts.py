@@ -1,4 +1,4 @@
-"""The parts of a query by kind, and the uses of its sources' columns."""
+"""The groups, relations and windows of a query, and where the query uses its columns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from vde_dagster.semantics.algebra.nodes import (
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a query by kind.
+    """The groups, relations and windows of a query, for rules that search all of them.
 
     Args:
-        groups: Inner groups first, without groups that windows are computed over.
-        frozen: Sources that a window is computed over. Conditions of their groups apply after the
-            window, so they must not be moved into these sources.
+        groups: Inner groups first; groups over which windows are computed are in `windowed`.
+        frozen: Sources of windows. Conditions outside apply after the window, so they must not be
+            moved into these sources.
         shared: Groups that several sources share, or that occur in a window's conditions.
     """
 
@@ -92,7 +92,7 @@ class Parts:
         return self.rels[-1]
 
     def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Replace a source in a group by the sources and conditions that it is derived from."""
+        """Replace a derived source in a group by its own sources and conditions."""
         group.splice(source, source.group)
         self.forget(source.group)
         self.replace(columns)
@@ -111,7 +111,7 @@ class Parts:
                     yield source
 
     def is_grouping(self, source: Any) -> TypeGuard[Derived]:
-        """Return whether a source is a grouping by one list of keys that can be merged."""
+        """Return whether a source is a GROUP BY without grouping sets that may be rewritten."""
         return (
             isinstance(source, Derived)
             and source.op == "agg"
@@ -121,7 +121,7 @@ class Parts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """Return the outer joins in a group that can be merged into the group."""
+        """Return the outer joins in a group that may be rewritten."""
         return [
             source
             for source in group.sources
@@ -132,12 +132,12 @@ class Parts:
         ]
 
     def replace(self, known: dict[Node, Node]) -> None:
-        """Replace expressions everywhere in the query."""
+        """Replace expressions everywhere in the query; `known` maps old to new expressions."""
         terms, memo = self.terms, dict[Node, Node]()
         self.change(lambda node: rewrite(node, known.get, terms, memo))
 
     def change(self, change: Callable[[Node], Node]) -> None:
-        """Replace every expression of these parts by the function's result."""
+        """Replace every expression of the query by the result of `change`."""
 
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]
@@ -183,11 +183,11 @@ class Uses:
     """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
-        asked_in: Per source, the groups whose conditions name it; None stands for another place.
-        tests: Per source, the expressions ``x IS NULL`` of its columns x.
-        values: Sources whose columns are also used outside of such tests.
-        parents: Per reference, the expressions that contain it; None stands for no expression.
-        exists: Groups that are only tested for having rows.
+        asked_in: By source, the groups whose conditions use it, and None for uses elsewhere.
+        tests: By source, the expressions ``x IS NULL`` of its columns.
+        values: Sources with columns that are used outside of IS NULL.
+        parents: By reference, the expressions that contain it, and None if it stands alone.
+        exists: Groups of EXISTS: the query only tests whether they have rows.
     """
 
     groups: dict[Group, None] = field(default_factory=dict)

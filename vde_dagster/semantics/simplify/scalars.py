@@ -1,8 +1,9 @@
 """Rules for casts, arithmetic, text functions, and parts of structs and arrays.
 
-Unchanged are ``x + 0`` of floats (it turns -0.0 into 0.0), ``x * 0`` (NULL, NaN), and the order of
-sums (another order may overflow). (Spark: `LikeSimplification`, `CombineConcats`, `ParseToDate`,
-`Extract`, `SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
+Some expressions stay unchanged: ``x + 0`` of floats, because it turns -0.0 into 0.0; ``x * 0``,
+because x can be NULL or NaN; and sums, because another order may overflow. (Spark:
+`LikeSimplification`, `CombineConcats`, `ParseToDate`, `Extract`,
+`SimplifyCaseConversionExpressions`, `BinaryArithmeticWithDatetimeResolver`.)
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
 
 
 def calculate(node: Node, facts: Facts) -> Node:
-    """Simplify a sum, difference or product: NULLs, zeros and ones."""
+    """Simplify a sum, difference or product with NULL, zero or one."""
     tag = node.tag
     one: Node
     two: Node
@@ -117,7 +118,7 @@ _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
 def match(node: Node, facts: Facts) -> Node:
-    """Write LIKE as a text function if its pattern has `%` only at its ends."""
+    """Write ``s LIKE 'ab%'`` as ``startswith(s, 'ab')``, and similarly for `%` at both ends."""
     _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
     if pattern is None or this is None:
         return node
@@ -160,7 +161,7 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def not_each(node: Node, facts: Facts) -> Node:
-    """Negate LIKE ANY (no pattern may match) and LIKE ALL (any pattern may fail)."""
+    """Negate each LIKE: NOT LIKE ALL joins the negations by AND, and NOT LIKE ANY by OR."""
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
@@ -189,7 +190,7 @@ def string_together(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """Remove a cast to text from an argument of CONCAT, which implies the cast."""
+    """Remove a cast to text from an argument of CONCAT, because CONCAT casts it anyway."""
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
     number = integer(node)
@@ -201,7 +202,7 @@ def _text(node: Node) -> str | None:
 
 
 def once(node: Node, facts: Facts) -> Node:
-    """Remove the inner of two equal calls, for functions without effect the second time."""
+    """Simplify ``upper(upper(s))`` to ``upper(s)``, for functions where this is equal."""
     name, *arguments = node.parts
     inner = arguments[0] if len(arguments) == 1 else None
     if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
@@ -211,7 +212,7 @@ def once(node: Node, facts: Facts) -> Node:
 
 
 def pick_field(node: Node, facts: Facts) -> Node:
-    """Return the field of a struct of named expressions; Spark ignores the case of names."""
+    """Simplify ``struct(a AS x).x`` to ``a``; Spark ignores the case of field names."""
     name, made = node.parts
     if made.tag != "call" or made.parts[0] != "struct":
         return node
@@ -226,7 +227,7 @@ def pick_field(node: Node, facts: Facts) -> Node:
 
 
 def pick_element(node: Node, facts: Facts) -> Node:
-    """Return the element of an array of expressions of one type."""
+    """Simplify ``array(a, b)[0]`` to ``a``, if all elements have the same type."""
     made, at = node.parts
     place = integer(at)
     if made.tag != "call" or made.parts[0] != "array" or place is None:
@@ -273,7 +274,7 @@ def days_added(node: Node, facts: Facts) -> Node:
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
-    """Return a number of days: a whole number, or an interval of days or weeks."""
+    """Return the number of days in a whole number or an interval of days or weeks, or None."""
     if facts.type(node) in _COUNTS:
         return node
     if node.tag != "typed literal" or node.parts[0] != "interval":

@@ -1,8 +1,9 @@
-"""Equivalent forms of a value: literals of other types, instants as texts, ranges, prefixes.
+"""Rules that replace different texts of the same value, such as `1.0` and `1`, by one text.
 
-Spark converts a literal and the column that it is compared with to a common type. If that
-conversion keeps every value, literals of the same value are equal. Each rule was verified on Spark
-with `fixtures/semantics/spark_optimizer.yaml`, with ANSI mode and without, in three time zones.
+Spark converts a literal and the column that is compared with it to a common type. If this
+conversion changes no value, literals of different types with the same value are equivalent. Each
+rule was verified on Spark with `fixtures/semantics/spark_optimizer.yaml`, with ANSI mode and
+without, in three time zones.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _CONSTANTS = (*_LITERALS, "cast")
 
 
 def listed_alike(node: Node, facts: Facts) -> Node:
-    """Return an IN with its numbers as INTs, if all of its members are whole numbers."""
+    """Write the numbers of an IN as INTs, if all of them are whole numbers."""
     this, listed = node.parts
     made = [_whole_number(member, this, facts) for member in listed.parts]
     if any(member is None for member in made) or made == list(listed.parts):
@@ -62,7 +63,7 @@ def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
 
 
 def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
-    """Return the INT that has the same effect as the literal in the comparison, or None."""
+    """Return the INT that can replace a literal in a comparison with `other`, or None."""
     if literal.tag != "lit" or literal.parts[0] != "n" or other.tag == "lit":
         return None
     found = _NUMBER.fullmatch(literal.parts[1])
@@ -79,7 +80,7 @@ def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
 
 
 def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
-    """Return whether comparing a value with a small INT is as exact as with the literal."""
+    """Return whether a comparison with a literal has the same result with an INT instead."""
     kind = facts.type(other)
     if kind == DOUBLE:
         return True
@@ -131,7 +132,7 @@ def _instant_text(literal: Node, kind: str) -> str | None:
 
 
 def _normal_instant(written: str) -> str | None:
-    """Return an instant without a zone, shortened to the day at midnight; None for other texts.
+    """Return the shortest text of a date and time without a zone; None for other texts.
 
     >>> _normal_instant("'2020-01-01T00:00'"), _normal_instant("'2020-01-01 10:30'")
     ('2020-01-01', '2020-01-01 10:30:00')
@@ -185,7 +186,7 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
-    """Return the whole number that `/` converts to a DOUBLE, or the operand itself."""
+    """Remove a DOUBLE cast or suffix from an operand of `/`, because `/` converts to DOUBLE."""
     if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
         found = _NUMBER.fullmatch(node.parts[1])
         suffix = (found[2] or "").upper() if found is not None else ""

@@ -1,4 +1,4 @@
-"""Aggregate functions in one form, and aggregates of aggregates merged into one step.
+"""Rules for aggregate functions, and merging of aggregates of aggregates.
 
 ``SELECT k, SUM(n) … FROM (SELECT k, j, COUNT(*) AS n FROM t GROUP BY k, j) GROUP BY k`` counts the
 rows of ``t``, also through joins that use only keys of the inner grouping, and through UNION ALL.
@@ -147,9 +147,9 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """Decides whether an outer grouping's aggregates can be merged with an inner source's.
+    """Checks whether an outer grouping's aggregates can be merged with an inner source's.
 
-    `merged` has the outer aggregates that can be merged, with their replacements.
+    `merged` maps each outer aggregate that can be merged to its replacement.
     """
 
     outer: Derived
@@ -159,7 +159,7 @@ class _Steps:
     merged: dict[Node, Node] = field(default_factory=dict)
 
     def merges_with_grouping(self, inner: Derived) -> bool:
-        """Return whether all aggregates can be merged with a grouping's aggregates."""
+        """Return whether all outer aggregates can be merged with an inner grouping's aggregates."""
         keys = set(inner.keys[0].parts)
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
@@ -176,7 +176,7 @@ class _Steps:
         return self._rest_are_of_sets(alone)
 
     def merges_with_union(self, union: SetOperation) -> bool:
-        """Return whether all aggregates can be merged with those in a UNION ALL's groupings."""
+        """Return whether all outer aggregates can be merged with those in UNION ALL branches."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
             return False
@@ -218,11 +218,12 @@ class _Steps:
         return bool(self.outer.group.conditions) or len(self.outer.group.sources) > 1
 
     def _step(self, i: int, total: Node, *, may_be_empty: bool, through: bool = False) -> bool:
-        """Return whether every outer aggregate of an inner aggregate can be merged with it.
+        """Return whether all outer aggregates over one inner aggregate can be merged with it.
 
         Args:
-            may_be_empty: Whether the inner aggregate may have no row.
-            through: Whether the merged aggregate reads the inner column, not the inner argument.
+            may_be_empty: Whether the inner query may return no row.
+            through: Whether the merged aggregate's argument is the inner column; if False, it is
+                the inner aggregate's argument.
         """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):
@@ -250,17 +251,17 @@ class _Steps:
         return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
-        """Return whether no other outer aggregate depends on how often its rows occur.
+        """Return whether all other outer aggregates ignore repeated rows, as a maximum does.
 
-        If the inner aggregate is over all rows (`alone`), it returns a row even for no rows, so
-        no other aggregate is allowed: even a maximum would change.
+        If the inner query has no GROUP BY (`alone`), it returns a row even for empty tables. Then
+        even a maximum would change, so no other aggregate is allowed.
         """
         rest = [node for node in self._aggregates() if node not in self.merged]
         return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 
 def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
-    """Move the inputs of aggregates into the branches of a UNION ALL."""
+    """Replace groupings in the branches of a UNION ALL by the rows that they group."""
     groupings = [_only_grouping(branch) for branch in union.branches]
     if not all(map(parts.is_grouping, groupings)):
         return False
@@ -299,7 +300,7 @@ def _branch_total(branch: Rel, i: int) -> Node | None:
 
 
 def _name(total: Node) -> str | None:
-    """Return the function of an aggregate without FILTER, or None."""
+    """Return the name of an aggregate's function; None if it has a FILTER or DISTINCT."""
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None

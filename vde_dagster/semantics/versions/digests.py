@@ -1,11 +1,11 @@
 """Hashes of the relational algebra.
 
-Every group gets a frame with a label per source: the source's row version and, among equal sources,
-an occurrence number. A reference is hashed as the number of frames between its place and the
-source's frame, the label, and the version of the column. Therefore equal queries at different
-depths have different hashes, and correlated queries stay distinct. If sources are equal (self
-joins), all ways to number them are tried and the smallest hash is kept, so that the order of
-sources in the query does not matter.
+Every group gets a frame, which has a label for each source. A label consists of the source's row
+version and a number that distinguishes equal sources (self joins). The hash of a column reference
+consists of the number of frames from the reference out to the source's frame, the source's label,
+and the column's version. Therefore a query and an equal query at another depth have different
+hashes. Equal sources are numbered in all possible orders and the smallest hash is kept, so that
+their order in the query does not matter.
 
 >>> from vde_dagster.semantics.analysis import analyze
 >>> def rows(query):
@@ -75,7 +75,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
-        """Hash a group; `tail` distinguishes numberings of sources with equal hashes."""
+        """Hash a group. If several orders of equal sources have the same hash, `tail` decides."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
@@ -109,7 +109,7 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Hash the conditions on each source, in a form that is the same for equal sources."""
+        """Hash, for each source, the conditions that name it, to distinguish equal sources."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -126,7 +126,7 @@ class Digester:
         return marks
 
     def _numbered(self, group: Group, frame: Frame, rows: list[bytes]) -> Closed:
-        """Hash a group whose independent sources have labels."""
+        """Hash a group after its independent sources got labels."""
         free = list(frame.labels)
         equal = self._equalities(group, frame)
         labels = sorted(frame.labels.values())
@@ -152,9 +152,9 @@ class Digester:
         return Closed(digest_all("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
-        """Return digests of conditions that make columns interchangeable, each hashed separately.
+        """Return digests of the conditions that make columns equal.
 
-        Afterwards one of the columns represents the others, see `Frame.instead`.
+        Also choose one of the equal columns to represent the others in `Frame.instead`.
         """
         own = frame.labels
         made: dict[Node, bytes] = {}
@@ -172,7 +172,7 @@ class Digester:
     # sources
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
-        """Hash the group inside a derived source, only once unless the source is correlated."""
+        """Hash the group inside a derived source, or return its cached hash."""
         around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
@@ -181,10 +181,10 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return the frame of a grouping's columns, with a distinct digest for each key.
+        """Return a frame for the columns of grouping sets that has a distinct digest for each key.
 
-        A grouping set without a key has NULL for the key, so a key differs from another key or a
-        literal even if their values are equal in every input row.
+        Two keys with equal values, or a key and an equal literal, are not interchangeable: a
+        grouping set may leave out only one of the keys, which is then NULL.
         """
         if len(source.keys) < 2:
             return frame
@@ -248,7 +248,7 @@ class Digester:
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
-        """Return the digests of a set operation's queries, sorted if their order has no meaning."""
+        """Return the digests of a set operation's queries, sorted if their order is irrelevant."""
         key = (frame if _is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
@@ -303,7 +303,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """Return the digest of the order of rows, for functions that depend on it."""
+        """Hash what determines the order of a group's rows, for functions that depend on it."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):
@@ -359,7 +359,7 @@ class Digester:
         return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
     def _window(self, node: Node, frame: Frame) -> bytes:
-        """Hash a window function: the rows of its group, and the position of the current row."""
+        """Hash a window function, together with the rows that it reads and its current row."""
         group: Group = node.parts[0]
         ties: bool = node.parts[1]
         level, home = frame.find_home(group.sources)
@@ -377,9 +377,9 @@ class Digester:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Labels of the sources of one group, inside the frames of the outer queries.
+    """The labels of a group's sources; `parent` is the frame of the enclosing query.
 
-    `instead` maps columns that are equal in every row to the column that represents them.
+    If columns are equal in every row, `instead` maps them to one of them.
     """
 
     parent: Frame | None
@@ -388,7 +388,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the frame with some sources, and how many levels it is above this frame."""
+        """Return the frame that contains the sources, and how many levels above this one it is."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
@@ -399,9 +399,10 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Closed:
-    """Result of hashing a group: the digest of its rows, and the frame for expressions over it.
+    """Result of hashing a group: the digest of its rows, and its frame.
 
-    `sole` is the group's only source, if the group has exactly the rows of that source.
+    The frame is needed to hash expressions over the rows. `sole` is the group's only source, if
+    the group has exactly the rows of this source.
     """
 
     rows: bytes
@@ -423,7 +424,7 @@ def _count_orders(classes: Iterable[list[int]]) -> int:
 
 
 def _split_by_conditions(members: list[int], asked: list[bytes]) -> list[list[int]]:
-    """Split members into classes with equal conditions, sorted by conditions."""
+    """Split sources into lists with equal digests of conditions, sorted by these digests."""
     found: dict[bytes, list[int]] = {}
     for i in members:
         found.setdefault(asked[i], []).append(i)

@@ -1,4 +1,4 @@
-"""Column lineage: the sources of output columns, and the columns read for joins and filters."""
+"""Column lineage: source columns of each output, and columns used for joins and filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS f
 
 
 class Source(NamedTuple):
-    """A column that is a source of an output column, and how."""
+    """A column whose values go into an output column, and the kind of use."""
 
     table: str
     column: str
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that determines, or may determine, which rows or values are returned."""
+    """A column that only affects which rows or values are returned, and the kind of use."""
 
     table: str
     column: str
@@ -47,11 +47,11 @@ class IndirectSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Column-level lineage of a query (with OpenLineage's kinds).
+    """Column-level lineage of a query, with the kinds that OpenLineage defines.
 
     Args:
-        columns: Sources of each output's values.
-        conditions: Columns that determine which value an output has.
+        columns: By output name, the columns whose values go into the output.
+        conditions: By output name, the columns in its conditions, such as in CASE WHEN.
         rows: Columns that determine which rows are returned, or their order.
     """
 
@@ -70,7 +70,7 @@ EVERY_COLUMN = "*"
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
-    """Return all columns of tables, as possible inputs of an unsupported query."""
+    """Return all columns of the tables, because an unsupported query may use any of them."""
     found = {
         (leaf.table, column)
         for leaf in leaves
@@ -82,7 +82,7 @@ def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
-    `leaves` are the tables that it reads; all are inputs of unsupported expressions.
+    `leaves` are the tables that the query reads; an unsupported expression may use any of them.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)
@@ -98,7 +98,7 @@ def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
 
 
 class Tracer:
-    """Follows references of one query down to tables."""
+    """Follows column references of one query down to columns of tables."""
 
     def __init__(self, leaves: Iterable[Leaf] = ()) -> None:
         self._leaves = leaves
@@ -157,7 +157,7 @@ class Tracer:
         yield from self.conditions(node)
 
     def conditions(self, node: Node) -> Deciding:
-        """Return indirect sources inside an expression: CASE conditions, windows, subqueries."""
+        """Return the indirect sources in an expression, such as columns in CASE conditions."""
         known = self._conditions.get(node)
         if known is None:
             known = self._conditions[node] = frozenset(self._conditions_in(node))
@@ -239,7 +239,7 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Join flows; if two flows come from one column, the stronger kind is kept."""
+    """Merge the sources of several expressions; keep the stronger of two kinds of a column."""
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}

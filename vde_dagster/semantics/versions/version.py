@@ -1,4 +1,4 @@
-"""Semantic versions as values, including versions of objects without a query."""
+"""Semantic versions: hashes of queries, and of tables that no query defines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OTHER_COLUMNS = "*"
 
 
 def canonicaliser() -> str:
-    """Return the versions of the canonicalizer and of SQLGlot that made the hashes.
+    """Return the versions of the hash rules and of SQLGlot, which both affect the hashes.
 
-    A snapshot stores this value; if it changes, the stored definition is hashed again.
+    A snapshot stores this value. If it differs later, the stored definition is hashed again.
     """
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
 
@@ -29,8 +29,8 @@ def canonicaliser() -> str:
 class SemanticVersion:
     """The hashes of a query's rows and of its columns.
 
-    Two models with equal `rows` have the same rows in this sense: for columns with equal versions,
-    the multisets of the columns' values are equal on any data.
+    If two models have equal `rows`, they return the same rows on any data: the multisets of the
+    values in those columns that have equal versions are equal.
 
     Args:
         columns: Digest of each output's expression by lower-case name, in order.
@@ -46,7 +46,7 @@ class SemanticVersion:
 
 
 def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
-    """Return the version of an external table: its name, and (name, column, type) per column."""
+    """Return the version of an external table, a hash of its name, columns and types."""
     table = name.lower()
     return SemanticVersion(
         rows=leaf_rows(table).hex(),
@@ -74,7 +74,7 @@ def opaque_version(
 ) -> SemanticVersion:
     """Return the version of a query that is compared by its text.
 
-    `parents` are versions of the tables that it reads, by the names in its text.
+    `parents` are the versions of the tables that the query reads, by their names in its text.
     """
     parts: list[bytes | str | int | None] = [canonical_text]
     for name, parent in sorted((n.lower(), p) for n, p in parents.items()):
