@@ -1,4 +1,4 @@
-"""Failures as values: message, place, and the engine's position."""
+"""Failures as values, with their message and their place in a file or a query."""
 
 from __future__ import annotations
 

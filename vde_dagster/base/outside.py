@@ -65,14 +65,17 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
 
 
 def _folders_above(path: str, content: str) -> list[str]:
-    """Return the folders above a file whose code uses its own path to read other files."""
+    """Return the folders above a file if its code uses `__file__`, to find files next to it."""
     if "__file__" not in content:
         return []
     return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]
 
 
 def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return, sorted, the files and variables (as in `Outside.hashes`) that texts may refer to."""
+    """Return the names of files and variables that texts may refer to, sorted.
+
+    Names have the form of the keys of `Outside.hashes`.
+    """
     texts = set(texts)
     words = {word for text in texts for word in _WORD.findall(text)}
     ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}

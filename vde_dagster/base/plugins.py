@@ -102,7 +102,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class Seam(Generic[Part]):
-    """A place where other distributions add parts of one type.
+    """Extension point: a place where other distributions add parts of one type.
 
     Args:
         name: One of `SEAMS`.

@@ -71,13 +71,13 @@ def _alike(one: str, other: str) -> int:
 
 
 def did_you_mean(name: str, match: str, more: str = "", ask: str = "did you mean") -> Hint:
-    """Return a hint for a misspelled name: a question with `match`, then `more`, and an edit."""
+    """Return a hint for a misspelled name, `did you mean 'match'?`, with an edit that fixes it."""
     sure = closest_by_one_letter(name.casefold(), [match.casefold()]) is not None
     return Hint(f"{ask} '{match}'?{more}", Fix.writing(name, match, sure=sure))
 
 
 def suggest(name: str, known: Iterable[str], what: str = "known names", otherwise: str = "") -> str:
-    """Return a hint: the closest known name; without one, `otherwise` or the list of names."""
+    """Return a hint with the closest known name; if none is close, `otherwise` or all names."""
     options = sorted(set(known))
     match = closest(name, options)
     if match is not None or otherwise:

@@ -1,4 +1,4 @@
-"""Work that was done, or is expected, in units that can be added up and priced."""
+"""Cost of work that was done, or is expected, as figures that can be added up and priced."""
 
 from __future__ import annotations
 

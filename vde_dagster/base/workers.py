@@ -80,7 +80,7 @@ class Workers:
         return any(one.requests for one in self._workers)
 
     def send(self, worker: int, function: Function, argument: Any, items: Sequence[Any]) -> None:
-        """Let a worker call a function with an argument; `Results.items` will be `items`."""
+        """Let a worker call a function with an argument; `items` are returned in its `Results`."""
         self._workers[worker].send(
             f"{function.__module__}:{function.__qualname__}", argument, items
         )
@@ -208,7 +208,8 @@ _NOTED = _Noted()
 def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
     """Return a function's result for an item, or None if it raises an error or logs a warning.
 
-    For None, the caller calls the function itself: errors and warnings then appear as usual.
+    The caller then calls the function again in its own process, so that errors and warnings appear
+    as usual.
     """
     before = _NOTED.count
     try:

@@ -280,7 +280,7 @@ def reasons_to_keep(
 
 
 def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
-    """Yield previews with the tables that they are branches of."""
+    """Yield (id of a preview, id of the table that the preview is a branch of)."""
     table = schema.tables.c
     query = select(table.table_id, table.columns).where(
         table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)

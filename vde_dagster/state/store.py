@@ -131,7 +131,7 @@ class StateStore:
 
     @cached_property
     def pins(self) -> PinStore:
-        """Reads and writes pins, of one version and of many."""
+        """Reads and writes the pins of environments' versions."""
         from vde_dagster.state.environments.pins import PinStore
 
         return PinStore(self.database)

@@ -1,6 +1,6 @@
-"""Checks and records in the transaction of a table's commit, as values.
+"""Checks before a table's commit, and records of its effects, in one state transaction.
 
-The code that commits describes them as a value, without a database connection.
+The code that writes the table describes both as a `TableCommit`, without a database connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TableShownError(ConflictError):
-    """A table without readers was published while it was being filled."""
+    """An environment began to show a table while the table was being filled."""
 
 
 def production_shows(subject: str, environment: str) -> ConflictError:
@@ -38,7 +38,8 @@ class TableCommit:
     """State changes to write in the transaction of a table's commit, and their conditions.
 
     Args:
-        filled: The range that the commit adds to `main`; then no environment may show the table.
+        filled: The range that the commit adds to `main`; if set, no environment may show the table
+            yet.
     """
 
     lease: Lease | None = None
@@ -52,7 +53,7 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Record the fill in advance, for a catalog that commits before the state does."""
+    """Record a commit's fill in advance, because this catalog commits before the state does."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease, announced=True)
 

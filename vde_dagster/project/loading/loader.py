@@ -60,7 +60,7 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     if tested is None:
         raise ProjectError(
             f"with the variables of the test '{test.name}', model {test.model} does not exist",
-            hint=f"set no variable that the model's name contains: see {path}",
+            hint=f"in the test, set no variable that is part of the model's name: see {path}",
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))

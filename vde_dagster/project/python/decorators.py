@@ -102,8 +102,8 @@ def _call(
         where = where_raised(error, location.path)
         raise ProjectError(
             f"the function {function.__name__} failed: {describe_exception(error)}",
-            hint="with is_sql=True it must return SQL: it is called with only the macro "
-            "evaluator while the project is read",
+            hint="a function with is_sql=True must return SQL; it is called while the project is "
+            "read, and its only argument is the macro evaluator",
             location=where if where.line else location,
         ) from error
     return text.strip().rstrip(";")

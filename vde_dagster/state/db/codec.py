@@ -1,4 +1,4 @@
-"""Values of the planning layer as compressed bytes, and columns of tables as JSON."""
+"""Stored forms of values: compressed bytes for plans and snapshots, JSON for tables' columns."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 def _inflate(data: bytes) -> bytes:
-    """Decompress a stored value; any login with the right to plan can write its row.
+    """Decompress a stored value, up to a maximum size.
+
+    The size is limited, because any login with the right to plan can write the value's row.
 
     Raises:
         zlib.error: The bytes are damaged, have trailing data, or decompress to too many bytes.

@@ -96,7 +96,7 @@ _TAKEN = "23505"
 
 
 def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
-    """Connect to a database (`sqlite:///file` or `postgresql://…`); opens nothing yet."""
+    """Create an engine for `sqlite:///file` or `postgresql://…`; it opens no connection yet."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -278,7 +278,7 @@ def _state(error: BaseException) -> str | None:
 
 
 class Database:
-    """A database whose transactions are retried."""
+    """The state's database; runs transactions, and retries them while the database is busy."""
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -340,7 +340,7 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Compare the machine's clock with PostgreSQL's again, in a transaction that writes."""
+        """Check again, in a writing transaction, that PostgreSQL's clock agrees with this one."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_right(partial(_time_in, connection), anew=True)
 
@@ -424,7 +424,8 @@ class Database:
     def _end_stalled(self) -> None:
         """Make the server end stalled transactions that hold locks.
 
-        The server refuses this without roles, or for a read-only login; then the wait continues.
+        If the server refuses this, because the state has no roles or the login may only read, the
+        waiting transaction continues to wait.
         """
         end = text("SELECT vde_end_stalled()")
         with (

@@ -111,7 +111,8 @@ class LeaseStore:
         """Acquire a lease, or return its owner and its end.
 
         Args:
-            by_time: Whether a lease lasts until its end even if its owner's process has ended.
+            by_time: Whether another owner's lease counts until its end, even if that owner's
+                process has ended.
         """
         now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)

@@ -111,7 +111,10 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value so that no two sequences have equal bytes; `guards` does this in SQL."""
+    """Encode a value so that different sequences of values never give equal bytes.
+
+    The SQL in `guards` encodes values in the same way.
+    """
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
@@ -185,7 +188,7 @@ def is_hash(text: str) -> bool:
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that rows, by number, form a chain, and that the chain contains an earlier hash."""
+    """Check that the log's rows form a chain; if `head` is given, also that a row has this hash."""
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None

@@ -62,14 +62,14 @@ class OutboxRecord:
     """A change that was committed.
 
     Args:
-        kind: `plan`: a plan was stored; `failed`: applying one failed;
-            `rejected`: a plan will never be applied; `begun`: an attempt to fill a range of a table
-            began; `computed`: its rows are on a branch, ready for audits; `broken`: it
-            failed or was stopped; `waiting`: its rows wait for a publication; `fill`: a range
-            counts as filled; `published`: an environment has a new version; `audit`: audits of an
-            environment ended; `dropped`: a physical table was deleted completely; `test`: a unit
-            test ran with a plan; `told`: a notification was sent; `late`: tables of an
-            environment are older than their models promise; `held`: rules prevented an apply.
+        kind: `plan`: a plan was stored; `failed`: applying a plan failed; `rejected`: a plan will
+            never be applied; `begun`: an attempt to fill a range of a table began; `computed`: the
+            attempt's rows are on a branch, ready for audits; `broken`: the attempt failed or was
+            stopped; `waiting`: the attempt's rows wait for a publication; `fill`: a range counts as
+            filled; `published`: an environment has a new version; `audit`: audits of an environment
+            ended; `dropped`: a physical table was deleted completely; `test`: a unit test ran with
+            a plan; `told`: a notification was sent; `late`: tables of an environment are older than
+            their models promise; `held`: rules prevented an apply.
     """
 
     number: int
@@ -94,7 +94,7 @@ class OutboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRange:
-    """Range of a store's records, with the store's unique name."""
+    """Numbers of a store's oldest and newest record, with the store's unique name."""
 
     store: str
     oldest: int
@@ -128,7 +128,10 @@ class Outbox:
     def by(
         self, origin: str, after: int | None = None, until: int | None = None
     ) -> list[OutboxRecord]:
-        """Return an origin's records; unnumbered records are included only without a bound."""
+        """Return the records that a process, such as a Dagster run, wrote under the name `origin`.
+
+        Unnumbered records are included only without `after` and `until`.
+        """
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
             query = query.where(_ROW.number > after)

@@ -63,7 +63,7 @@ class Role:
     """Database role and its right.
 
     Args:
-        members: Logins and roles in it, without the role of the next higher right.
+        members: Logins and roles that are members; the role of the next higher right is left out.
     """
 
     right: Right
@@ -144,7 +144,7 @@ class RightsStore:
             ]
 
     def statements(self, prefix: str) -> list[str]:
-        """Return the SQL that creates the roles and their grants, for the current state.
+        """Return the SQL that creates the roles and their grants for the tables that exist now.
 
         Raises:
             UsageError: The state is a SQLite file.
@@ -235,7 +235,7 @@ class RightsStore:
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Apply the grants of roles, by default the existing ones, and guard all current tables."""
+    """Create the roles with their grants, by default the existing ones, and guard all tables."""
     if names is None:
         known = _login(connection).roles
         names = {right: known[right] for right in RIGHTS if right in known}
@@ -354,7 +354,7 @@ def _members(conn: Connection, role: str, without: Iterable[str]) -> list[str]:
 
 
 def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of roles and grants, which also revokes grants that were removed since."""
+    """Return the SQL that creates roles and grants, and revokes all other grants of the roles."""
     place = quoted(conn.execute(text("SELECT current_schema()")).scalar_one())
     roles = {right: quoted(name) for right, name in names.items()}
     every = ", ".join(roles.values())

@@ -1,4 +1,4 @@
-"""Rows in batches, values made from rows, and instants as microseconds since 1970 (UTC)."""
+"""Rows in batches, and values made from rows; instants are microseconds since 1970 (UTC)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Build statements: read or delete ranges that overlap a range, or delete ranges inside it."""
+    """Build statements that read or delete a table's ranges that overlap or lie inside a range."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))
@@ -92,7 +92,7 @@ def span(table_id: str, interval: Interval) -> dict[str, Any]:
 
 
 def value_from_row(kind: type[T], row: Row[Any], **others: Any) -> T:
-    """Make a value from the columns of a row that match its fields, plus extra fields."""
+    """Create a value of a dataclass from the equally named columns of a row, and other fields."""
     hashable: Any = kind
     values = {name: getattr(row, name) for name in _fields(hashable) if name not in others}
     return kind(**values, **others)
@@ -104,7 +104,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Make a row from a value's attributes that match the columns, plus extra columns."""
+    """Create a row from a value's attributes named like the table's columns, and other columns."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
@@ -115,7 +115,7 @@ def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Collect rows of a key, a start and an end as intervals by key."""
+    """Return the intervals for each key, given rows of a key, a start and an end."""
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))

@@ -20,7 +20,10 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Consecutive versions that show a model at the same state."""
+    """Consecutive versions of an environment that show the same rows of a model.
+
+    `shown` is false if these versions do not contain the model.
+    """
 
     first: int
     end: int | None
@@ -29,9 +32,10 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the entries of a model by version, oldest first, as far back as recorded.
+    """Return the versions at which a model's rows changed in an environment, oldest first.
 
-    A model without a table changes with its parents, which are not examined.
+    Only recorded versions are returned. The rows of a model without a table also change with its
+    parents, which are not examined.
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)

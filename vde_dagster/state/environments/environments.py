@@ -251,7 +251,10 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Make an environment's time later than its last version's: versions are found by time."""
+    """Make a version's time later than the time of the version before it.
+
+    Otherwise a version could not be found by its time.
+    """
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()

@@ -55,7 +55,7 @@ class MirroredView:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStanding:
-    """Lag of an environment's mirror."""
+    """Counts of an environment's mirrored views, and of outdated views among them."""
 
     views: int
     behind: int

@@ -107,7 +107,7 @@ class Pin:
 
     @property
     def state_to_hold(self) -> HeldState:
-        """The state for an entry that keeps showing this snapshot."""
+        """The pinned state, for an entry that keeps showing it when the table moves on."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
@@ -117,7 +117,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class PinStore:
-    """Reads and writes pins, of one version and of many."""
+    """Reads and writes the pins of environments' versions."""
 
     database: Database
 
@@ -278,7 +278,11 @@ class PinStore:
     def kept(
         self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
     ) -> dict[int, list[tuple[str, int, int]]]:
-        """Return, by pinned snapshot of a table, (environment, first version, last version)."""
+        """Return the kept versions that pin a table, by Iceberg snapshot of the table.
+
+        Each item is (environment, first version, last version). Versions in `forgotten` do not
+        count.
+        """
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
             select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
@@ -465,7 +469,7 @@ def pin_filled(
 def _reopen(
     connection: Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
-    """Close current pins and open copies, so that filled ranges of old versions stay unchanged."""
+    """Replace current pins by copies from a version on, so that older versions do not change."""
     kept: list[dict[str, Any]] = []
     for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
         changed = {"valid_from": version, "rows_added": None, "rows_removed": None}
@@ -477,7 +481,7 @@ def _reopen(
 
 
 def restore_filled(connection: Connection, table_id: str, filled: IntervalSet) -> None:
-    """Set a table's filled ranges to exactly these, and remove its pending fills."""
+    """Replace a table's filled ranges by the given ranges, and remove its pending fills."""
     for table in (schema.intervals, schema.pending):
         connection.execute(delete(table).where(table.c.table_id == table_id))
     rows = [{"table_id": table_id, "start_at": one.start, "end_at": one.end} for one in filled]

@@ -52,7 +52,7 @@ class PublishedFile:
         ref: The table or view of the pointer; None for data files, and in records of older code.
         branch: The branch that a table's `main` moves to; for a rollback, the branch that moves in
             place of `main`.
-        table_id: The table whose ranges are filled once it has moved.
+        table_id: The table whose pending fills count as filled once it has moved.
         returned: The target of a rollback; None if the table moves forward.
         into: The branch that moves in place of `main`, if the table moves forward.
         snapshot_id: The target Iceberg snapshot.
@@ -72,7 +72,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """Record of a publication; the status `unused` marks files to delete, not a publication."""
+    """Record of a publication; with the status `unused`, a list of files to delete instead."""
 
     id: str
     environment: str
@@ -161,7 +161,10 @@ class PublicationStore:
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Record files to delete after the grace time, in the transaction that ends their use."""
+        """Record files that only expired snapshots used, in the transaction that expires them.
+
+        The janitor deletes these files after the grace time.
+        """
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
@@ -195,7 +198,7 @@ class PublicationStore:
         ]
 
     def files_to_delete(self) -> list[str]:
-        """Return files recorded for deletion, not deleted yet, that only expired snapshots used."""
+        """Return the files that `note_unused_files` recorded and that are not deleted yet."""
         query = select(_ROW.files).where(_ROW.cleaned_at.is_(None), _ROW.status == "unused")
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 

@@ -66,7 +66,7 @@ def _entry(
     held_schema_id: int | None,
     held_snapshot_id: int | None,
 ) -> Entry:
-    """Return an entry, as one object for all environments: most environments share thousands."""
+    """Create an entry; equal entries are one object, because environments share thousands."""
     held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
@@ -155,7 +155,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 def _read_entries(
     conn: Connection, query: Select[Any], **parameters: Any
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
-    """Read entries by model, with the version since which they are valid."""
+    """Read entries by model; also return, by model, the first version that has the entry."""
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
     for row in conn.execute(query, parameters):
@@ -348,7 +348,7 @@ class VersionStore:
         return found
 
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
-        """Return earlier versions of an environment that may differ from a version.
+        """Return earlier versions of an environment that may differ from the given version.
 
         Of consecutive versions with identical entries, as hourly runs create them, only the newest
         is returned.

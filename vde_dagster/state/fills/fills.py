@@ -171,7 +171,10 @@ class FillRecord:
 
 
 def read_fill(row: Row[Any]) -> FillRecord:
-    """Read a row of the log of fills, or of pending fills, with the facts that were selected."""
+    """Read a fill from a row of the log of fills, or of pending fills.
+
+    Its `facts` contain only the columns that the query selected.
+    """
     columns = row._mapping
     return value_from_row(
         FillRecord,
@@ -221,7 +224,8 @@ class FillStore:
         Ranges that became outdated after the plan's apply began must still be filled again.
 
         Args:
-            waited: Whether an earlier record announced it as pending until a publication.
+            waited: Whether an outbox record has already announced that the fill waits for a
+                publication.
         """
         table_id, interval, plan_id = fill.table_id, fill.interval, fill.plan_id
 
@@ -242,7 +246,7 @@ class FillStore:
         self.database.run(connection, work, name="state.record_intervals")
 
     def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
-        """Write an outbox record on an attempt to fill a range, which is stored nowhere else."""
+        """Write an outbox record on an attempt to fill a range; no other table records attempts."""
         self.database.run_transaction(
             lambda conn: add_fill_record(self.database, conn, kind, fill, **more),
             name="state.note_fill",
@@ -261,7 +265,10 @@ class FillStore:
     def early(
         self, filled: Mapping[str, IntervalSet], now: datetime
     ) -> dict[str, tuple[IntervalSet, datetime]]:
-        """Return, by table, ranges filled early, and the last fill by a correct clock (UTC)."""
+        """Find ranges that were filled too early, because the clock of a machine ran ahead.
+
+        Return, by table id, these ranges, and the time (UTC) of the last fill by a correct clock.
+        """
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
         at = {"late": late}
@@ -276,7 +283,7 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark ranges that were filled early, because a clock ran ahead, as missing.
+        """Mark as missing the ranges that `early` returned.
 
         The fills of these ranges get the current time, so that later fills count as newer.
         """
@@ -331,8 +338,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, facts
-        contain only skips.
+        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, only
+        `skipped` is read of the fills' `facts`.
         """
         query = (
             select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
@@ -347,7 +354,9 @@ class FillStore:
     def recent(
         self, table_ids: Iterable[str], most: int, until: datetime | None = None
     ) -> dict[str, list[FillRecord]]:
-        """Return each table's fills that no rollback undid, newest first; facts have only skips.
+        """Return each table's fills that no rollback undid, newest first.
+
+        Only `skipped` is read of the fills' `facts`.
 
         Args:
             most: Maximum number for each table.
@@ -372,7 +381,7 @@ class FillStore:
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
         """Return fills recorded in a half-open range (UTC), in order, including undone ones.
 
-        Their facts contain only the skips.
+        Only `skipped` is read of the fills' `facts`.
         """
         query = (
             select(*_WITHOUT_FACTS)
@@ -415,7 +424,7 @@ class FillStore:
     def overlapping(
         self, table_id: str, interval: Interval, plan_id: str
     ) -> list[tuple[Interval, int | None, Output | None]]:
-        """Return the fills that overlap a range, newest first, with the plan's pending fills."""
+        """Return fills that overlap a range, newest first, including the plan's pending fills."""
         waiting = on_ranges(schema.pending).read.where(schema.pending.c.plan_id == plan_id)
         counted, touched = on_ranges(schema.fills).read.where(COUNTS), span(table_id, interval)
         with self.database.reading() as conn:

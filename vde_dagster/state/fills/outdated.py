@@ -1,8 +1,8 @@
 """Ranges that must be computed again because their inputs changed.
 
-The publication of a restatement writes them, in its own transaction. A fill recorded later counts
-only if its work began after the range became outdated: a fill that was under way at that time may
-have read the old rows.
+The publication of a restatement records these ranges in its transaction. A later fill of a range
+counts only if its work began after the range became outdated: a fill that was under way at that
+time may have read the old rows.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OutdatedStore:
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Record ranges to compute again, by table, although their rows are valid."""
+        """Record ranges that `auto_restatement_cron` restates, by table; their rows are valid."""
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():
@@ -132,7 +132,10 @@ class OutdatedStore:
     def _tables(
         self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
     ) -> dict[str, PhysicalTable]:
-        """Read every live table; ranges that open plans computed, or compute, count as filled."""
+        """Read every live table, by id.
+
+        Ranges that open plans have computed, or are computing now, count as filled.
+        """
         tables = self.tables.live(conn)
         pending = schema.pending.c
         waiting: Iterable[Any] = conn.execute(
@@ -161,7 +164,7 @@ class World:
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield the entries that a change reaches, once for each version that differs in them."""
+        """Yield the entries that a change of rows reaches: a `Scope` for each different version."""
         names = reached((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

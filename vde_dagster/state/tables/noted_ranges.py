@@ -53,7 +53,11 @@ def note_ranges(
 def settle_ranges(
     conn: Connection, table: Table, table_id: str, interval: Interval, plan_id: str
 ) -> IntervalSet:
-    """Remove noted ranges that a fill covers; ranges noted during its apply stay: return these."""
+    """Remove the noted ranges that a plan's fill covers.
+
+    Ranges noted after the plan's apply began are kept, because the fill may have read old rows. The
+    covered parts of these ranges are returned.
+    """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
     if not rows:
@@ -89,7 +93,7 @@ def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Pa
 def _put(
     conn: Connection, table: Table, table_id: str, since: Mapping[NotedRange, datetime]
 ) -> None:
-    """Write ranges, although other processes may write the same ranges at the same time."""
+    """Write ranges, even while other processes write the same ranges."""
     rows: list[dict[str, Any]] = [
         {
             "table_id": table_id,

@@ -84,7 +84,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return the one of two records of a column that has more added fields."""
+    """Return one of two records of a column: the record with more fields inside of the column."""
     return other if len(other.fields) > len(column.fields) else column
 
 
@@ -94,7 +94,7 @@ def columns_version(columns: Iterable[PhysicalColumn]) -> str:
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash the content that distinguishes live tables of one fill version.
+    """Hash the content of a table, to distinguish live tables of the same fill version.
 
     A table that several definitions filled has a unique hash.
     """
@@ -276,7 +276,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store newer hashes of a table, unless a live table has them; return whether stored."""
+        """Store a table's new hashes, unless another live table has them; return whether stored."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:

@@ -71,15 +71,16 @@ def writes_by_views(connection: Connection) -> bool:
 
 
 def write_schema(place: str) -> str:
-    """Return the name of the schema with the write views of a schema's tables."""
+    """Return the name of the schema for the write views of the tables in schema `place`."""
     return f"{PREFIX}{place}"[:63]
 
 
 @cache
 def with_conflict_column(table: Table) -> Table:
-    """Return a table in the form of its write view, for an INSERT that may find an existing key.
+    """Return a table with the column `ON_CONFLICT`, which its write view has in addition.
 
-    The column `ON_CONFLICT` lists the columns to update, or is `NOTHING`.
+    An INSERT sets this column to the list of columns to update if the key already exists, or to
+    `NOTHING`.
     """
     columns = (Column(column.name, column.type) for column in table.c)
     return Table(table.name, MetaData(), *columns, Column(ON_CONFLICT, Text))
@@ -172,7 +173,7 @@ def _body(name: str, shape: _Shape, rights: Writes) -> str:
 
 
 def _on_conflict(shape: _Shape, rights: Writes, quoted: Mapping[str, str]) -> dict[str, str]:
-    """Return parts of a trigger's code, for an INSERT whose key may already exist."""
+    """Return the parts of a trigger's code that handle an INSERT of an existing key."""
     rest = [one for one in shape.columns if one not in shape.key]
     keys = ", ".join(quoted[one] for one in shape.key)
     same = " AND ".join(
