@@ -79,6 +79,9 @@ def _run(name: str, arguments: list[str], seconds: float) -> str:
     # An installed package has its bytecode; a machine that forbids writing it would time compiling.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Of a shell's background job, whose children would ignore the interrupt of `_end`, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, cwd=FOLDER.parent, env=environment, start_new_session=True)
     try:
         code = process.wait(seconds)
