@@ -5,7 +5,8 @@
 CHECKOUTS has a folder `owner+name` per repository of `oracle/projects.txt`, as for the benchmark
 `sqlmesh_projects`; absent ones are left out. dbt projects are compiled without a warehouse. Each
 project is read in a process of its own. Raw tables without declared columns get the columns that
-their readers name, as texts. Views are written where they are read.
+their readers name, as texts. Views are written where they are read. Each table's method is the one
+that a fill would choose after rows of it came and went.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from benchmarks.dbt_projects import write_dbt_settings
-from benchmarks.refresh_tpc import find_method
+from benchmarks.refresh_tpc import GROUPS, ROWS, find_method
 from benchmarks.sqlmesh_projects import HERE, read_projects
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -233,10 +234,12 @@ def _print(found: Mapping[str, Mapping[str, Any]], *, models: bool) -> None:
     total: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     projects: dict[str, set[str]] = {}
+    methods: Counter[str] = Counter()
     for project, answer in found.items():
         for name, tables in answer.get("full", {}).items():
             words = _words(tables)
             total[words] += 1
+            methods += Counter(_method(why) for why in tables.values() if why.startswith("by "))
             for why in {one for one in tables.values() if not one.startswith("by ")}:
                 reason = re.sub(r"'[^']*'|`[^`]*`|\d+", "…", why)
                 reasons[reason] += 1
@@ -247,10 +250,17 @@ def _print(found: Mapping[str, Mapping[str, Any]], *, models: bool) -> None:
     print(
         f"{_row('sum', total)}\n\nof {built} FULL models with known columns, "
         f"{total['all'] / max(1, built):.0%} refresh after changes of any table, "
-        f"{total['some'] / max(1, built):.0%} of some\n\n models projects  reason"
+        f"{total['some'] / max(1, built):.0%} of some; pairs of a model and a table: "
+        + ", ".join(f"{count} {method}" for method, count in methods.most_common())
+        + "\n\n models projects  reason"
     )
     for reason, count in reasons.most_common():
         print(f"{count:7} {len(projects[reason]):8}  {reason[:160]}")
+
+
+def _method(followed: str) -> str:
+    method = followed.removeprefix("by ")
+    return method if method in (ROWS, GROUPS) else "(keys)"
 
 
 def _words(tables: Mapping[str, str]) -> str:

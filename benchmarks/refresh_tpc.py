@@ -4,24 +4,25 @@
         [--shares 0.0001,0.001,0.01,0.1] [--only tpch]
 
 Tables and queries come from DuckDB's extensions; SQLGlot translates the queries to Spark SQL. For
-each table that a query reads, the first figure is whether a change of this table is followed to a
-key of the result, or why not. The second column is the same without a final ORDER BY and LIMIT.
-PostgreSQL's patch for incremental views maintains 20 of the 99 queries of TPC-DS.
+each table that a query reads, the method that a fill would choose after a change of this table is
+found, or why all rows are computed: for the query as written, without a final ORDER BY and LIMIT,
+and the same after additions alone. PostgreSQL's patch for incremental views maintains 20 of the 99
+queries of TPC-DS.
 
-With `--rows`, a scale factor, DuckDB then has the tables with rows before and after changes: random
-deletions, insertions and updates of a share of each table's rows, and new and deleted orders with
-their lines or returns, as the refresh functions of both benchmarks make them. The rows of affected
-keys are replaced, and the result is compared with all rows of the query, as multisets.
+With `--rows`, a scale factor, DuckDB then has the tables with rows before and after changes: new
+orders with their lines or returns; new and deleted orders, as the refresh functions of both
+benchmarks make them; and random deletions, insertions and updates of a share of each table's rows.
+The method's rows are added, deleted, merged or replaced, and the result is compared with all rows
+of the query, as multisets. `refresh_tpc_on_spark` does the same with fills on Spark.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,34 +31,25 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.semantics.refresh.keys import find_key_steps
+from benchmarks.tpc import (
+    ORDERS,
+    SUITES,
+    Schema,
+    Suite,
+    connect,
+    read_suites,
+    tables_read,
+    without_order,
+)
+from vde_dagster.semantics.refresh.keys import KeySteps
 from vde_dagster.semantics.refresh.linear import RowSteps
-from vde_dagster.semantics.refresh.merged import GroupSteps
-from vde_dagster.semantics.refresh.methods import find_refresh
+from vde_dagster.semantics.refresh.merged import GroupSteps, merge_query
+from vde_dagster.semantics.refresh.methods import Refresh, find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 from vde_dagster.semantics.refresh.steps import State
 
-SUITES = {"tpch": "dbgen", "tpcds": "dsdgen"}
-"""By extension of DuckDB, the function that fills its tables."""
-_EXTENSIONS = ("duckdb-ext-tpch==1.4.4.20260205", "duckdb-ext-tpcds==1.4.4.20260205")
-_TYPES = {"INTEGER": "INT", "VARCHAR": "STRING", "TIME": "STRING"}
 ROWS, GROUPS = "(changed rows)", "(merged groups)"
 """Methods without a key."""
-Schema = Mapping[str, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """Tables and queries of a benchmark.
-
-    Args:
-        schema: Types of Spark SQL by column and table.
-        queries: Spark SQL by number.
-    """
-
-    name: str
-    schema: Schema
-    queries: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,93 +91,43 @@ def main() -> int:
     return wrong
 
 
-def connect(folder: Path) -> duckdb.DuckDBPyConnection:
-    """Open an empty database with both extensions, which are installed if the folder has none."""
-    extensions = folder / "duckdb_ext" / "extensions"
-    if not extensions.exists():
-        uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"]
-        subprocess.run([*uv, "--target", str(folder), *_EXTENSIONS], check=True)
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute(f"SET extension_directory = '{extensions}'")
-    for name in SUITES:
-        connection.execute(f"LOAD {name}")
-    return connection
-
-
-def read_suites(folder: Path) -> list[Suite]:
-    """Read the tables and queries of both benchmarks."""
-    suites = []
-    for name, generate in SUITES.items():
-        with connect(folder) as connection:
-            connection.execute(f"CALL {generate}(sf = 0)")
-            schema: dict[str, dict[str, str]] = {}
-            for table, column, type_ in connection.execute(
-                "SELECT table_name, column_name, data_type FROM information_schema.columns "
-                "ORDER BY table_name, ordinal_position"
-            ).fetchall():
-                schema.setdefault(table, {})[column] = _TYPES.get(type_, type_)
-            texts = connection.execute(f"SELECT query_nr, query FROM {name}_queries()").fetchall()
-        queries = {number: to_spark(text) for number, text in texts}
-        suites.append(Suite(name, schema, queries))
-    return suites
-
-
-def to_spark(query: str) -> str:
-    """Translate a query of DuckDB to Spark SQL, and name its columns as a model must."""
-    tree = sqlglot.parse_one(query.rstrip().rstrip(";"), read="duckdb")
-    assert isinstance(tree, exp.Query)
-    for number, output in enumerate(tree.selects):
-        if not isinstance(output, exp.Alias | exp.Column | exp.Star):
-            output.replace(exp.alias_(output.copy(), f"c{number}"))
-    return tree.sql("spark")
-
-
-def without_order(query: str) -> str:
-    """Remove a query's final ORDER BY and LIMIT."""
-    tree = sqlglot.parse_one(query, read="spark")
-    for part in ("order", "limit", "offset"):
-        tree.set(part, None)
-    return tree.sql("spark")
-
-
-def tables_read(query: str, schema: Schema) -> list[str]:
-    """Return the tables that a query reads."""
-    found = {table.name.lower() for table in sqlglot.parse_one(query, "spark").find_all(exp.Table)}
-    return sorted(found & set(schema))
-
-
-def find_method(query: str, schema: Schema, table: str) -> tuple[str, ...]:
+def find_method(
+    query: str, schema: Schema, table: str, *, only_added: bool = False
+) -> tuple[str, ...]:
     """Return how changes of a table are followed: a method that needs no key, or the key.
 
     Raises:
         NotRefreshableError: All rows are computed.
     """
-    steps = find_refresh(query, schema, [table])
+    steps = find_refresh(query, schema, [table], only_added=only_added)
     if isinstance(steps, RowSteps):
         return (ROWS,)
     return (GROUPS,) if isinstance(steps, GroupSteps) else steps.key
 
 
-def follow_tables(query: str, schema: Schema) -> Refreshed:
+def follow_tables(query: str, schema: Schema, *, only_added: bool = False) -> Refreshed:
     """Return for each table that a query reads how its changes are followed."""
     keys: dict[str, tuple[str, ...]] = {}
     reasons: dict[str, str] = {}
     for table in tables_read(query, schema):
         try:
-            keys[table] = find_method(query, schema, table)
+            keys[table] = find_method(query, schema, table, only_added=only_added)
         except NotRefreshableError as error:
             reasons[table] = str(error).removesuffix(f": {error.clause}")
     return Refreshed(keys, reasons)
 
 
+FORMS = ("as written", "without ORDER BY, LIMIT", "the same, only additions")
+
+
 def print_shares(suite: Suite, *, listed: bool) -> None:
     """Print for a suite how many queries refresh from changes, and the reasons where not."""
     total, both = len(suite.queries), {}
-    for form in ("as written", "without ORDER BY, LIMIT"):
+    for form in FORMS:
         found = {}
         for number, query in suite.queries.items():
-            query = query if form == "as written" else without_order(query)
-            found[number] = follow_tables(query, suite.schema)
+            query = query if form == FORMS[0] else without_order(query)
+            found[number] = follow_tables(query, suite.schema, only_added=form == FORMS[2])
         both[form] = found
         counts = Counter(one.words for one in found.values())
         tables = sum(len(one.keys) for one in found.values())
@@ -199,11 +141,12 @@ def print_shares(suite: Suite, *, listed: bool) -> None:
             f"{suite.name:6} {form:24} {counts['all']:3} of {total} queries refresh after changes "
             f"of any table, {counts['some']:3} of some tables, {counts['none']:3} of none; "
             f"{tables} of {readings} pairs of a query and a table: "
-            + ", ".join(f"{count} {method}" for method, count in methods.most_common())
+            + ", ".join(f"{count} {method}" for method, count in methods.most_common()),
+            flush=True,
         )
     reasons: Counter[str] = Counter()
     queries: dict[str, set[int]] = {}
-    for number, one in both["without ORDER BY, LIMIT"].items():
+    for number, one in both[FORMS[1]].items():
         for table, reason in one.reasons.items():
             reason = reason.replace(table, "a table")
             reasons[reason] += 1
@@ -219,18 +162,8 @@ def print_shares(suite: Suite, *, listed: bool) -> None:
                 _print_query(f"{suite.name} {number}", form, found[number])
 
 
-ORDERS = {
-    "tpch": {"orders": "o_orderkey", "lineitem": "l_orderkey"},
-    "tpcds": {
-        "store_sales": "ss_ticket_number",
-        "store_returns": "sr_ticket_number",
-        "catalog_sales": "cs_order_number",
-        "catalog_returns": "cr_order_number",
-        "web_sales": "ws_order_number",
-        "web_returns": "wr_order_number",
-    },
-}
-"""By suite, the tables that refresh functions change, and the number of their order."""
+WAYS = ("new orders", "refresh functions", "random changes")
+"""Ways to change tables; the first one only adds rows."""
 
 
 def compare(suite: Suite, extensions: Path, scale: float, share: float, seed: int) -> int:
@@ -240,40 +173,36 @@ def compare(suite: Suite, extensions: Path, scale: float, share: float, seed: in
         The number of queries whose rows differ.
     """
     wrong = 0
-    for functions in (True, False):
+    for way in WAYS:
         counts: Counter[str] = Counter()
-        affected = total = differ = 0
+        written = total = differ = 0
         with connect(extensions) as connection:
             connection.execute(f"CALL {SUITES[suite.name]}(sf = {scale})")
-            for table in suite.schema:
-                order = ORDERS[suite.name].get(table)
-                if functions and order is None:
-                    continue
-                change_table(connection, table, suite.schema[table], order, share, seed, functions)
-                counts["tables"] += 1
-            changed = set(ORDERS[suite.name]) if functions else set(suite.schema)
+            orders = ORDERS[suite.name]
+            changed = [one for one in suite.schema if one in orders or way == WAYS[2]]
+            for table in changed:
+                change_table(connection, suite, table, share, seed, way)
             for number, query in suite.queries.items():
                 query = without_order(query)
                 moved = [one for one in tables_read(query, suite.schema) if one in changed]
                 if not moved:
                     continue
-                found = compare_query(connection, query, suite.schema, moved)
+                found = compare_query(connection, query, suite.schema, moved, way == WAYS[0])
                 if isinstance(found, str):
                     counts[found] += 1
                     continue
-                counts["equal" if found.wrong == 0 else "wrong"] += 1
-                affected, total = affected + found.affected, total + found.total
+                counts[f"equal by {found.method}" if found.wrong == 0 else "wrong"] += 1
+                written, total = written + found.written, total + found.total
                 differ += found.differ
                 if found.wrong:
                     wrong += 1
                     print(
                         f"{suite.name} {number}, seed {seed}: {found.wrong} rows differ", flush=True
                     )
-        what = "refresh functions" if functions else "random changes"
         listed = ", ".join(f"{count} {name}" for name, count in counts.items())
         print(
-            f"{suite.name} at scale {scale:g}, {share:.2%} of rows by {what}: {listed}; "
-            f"{affected} of {total} rows replaced, {differ} rows differ",
+            f"{suite.name} at scale {scale:g}, {share:.2%} of rows by {way}: {listed}; "
+            f"{written} of {total} rows written, {differ} rows differ from those before",
             flush=True,
         )
     return wrong
@@ -281,43 +210,44 @@ def compare(suite: Suite, extensions: Path, scale: float, share: float, seed: in
 
 @dataclass(frozen=True, slots=True)
 class ComparedQuery:
-    """Rows of a query that differ after the rows of affected keys were replaced.
+    """Rows of a query after a refresh, next to all of its rows.
 
     Args:
+        method: rows, groups or keys.
         wrong: Rows that are missing or too many.
         differ: Rows that the changes added or removed.
-        affected: Rows of affected keys.
+        written: Rows that the method adds or replaces.
         total: All rows.
     """
 
+    method: str
     wrong: int
     differ: int
-    affected: int
+    written: int
     total: int
 
 
 def change_table(
     connection: duckdb.DuckDBPyConnection,
+    suite: Suite,
     table: str,
-    columns: Mapping[str, str],
-    number: str | None,
     share: float,
     seed: int,
-    functions: bool,
+    way: str,
 ) -> None:
     """Create a table's rows before and after changes, and the rows that came or went.
 
-    A third each of the changed rows is deleted, inserted and updated; refresh functions delete
-    orders and insert copies of others under new numbers.
+    Refresh functions delete orders and insert copies of others under new numbers. Of randomly
+    changed rows, a third each is deleted, inserted and updated.
     """
     run = connection.execute
+    number = ORDERS[suite.name].get(table)
     run(f"CREATE TABLE {table}_earlier AS SELECT * FROM {table}")
-    mark = f"hash(rowid + {seed}) % 1000000"
-    if functions:
-        mark = f"hash({number} + {seed}) % 1000000"
+    mark = f"hash({'rowid' if way == WAYS[2] else number} + {seed}) % 1000000"
     least = max(1, round(share * 1000000))
-    run(f"CREATE TABLE {table}_now AS SELECT * FROM {table} WHERE {mark} >= {least}")
-    if functions:
+    kept = "true" if way == WAYS[0] else f"{mark} >= {least}"
+    run(f"CREATE TABLE {table}_now AS SELECT * FROM {table} WHERE {kept}")
+    if way != WAYS[2]:
         run(
             f"INSERT INTO {table}_now SELECT * REPLACE ({number} + 100000000 AS {number}) "
             f"FROM {table} WHERE {mark} >= 1000000 - {least}"
@@ -325,69 +255,119 @@ def change_table(
     else:
         # Among small tables with few rows, at least one changes.
         run(f"INSERT INTO {table}_now SELECT * FROM {table} WHERE {mark} >= 1000000 - {least}")
-        column = sorted(columns)[seed % len(columns)]
+        columns = sorted(suite.schema[table])
+        column = columns[seed % len(columns)]
         run(
             f"UPDATE {table}_now SET {column} = (SELECT any_value({column}) FROM {table}) "
             f"WHERE hash(rowid + {seed + 7}) % 1000000 < {least} OR rowid = {seed % 5}"
         )
     run(
-        f"CREATE TABLE {table}_changed AS (SELECT * FROM {table}_now EXCEPT ALL "
-        f"SELECT * FROM {table}_earlier) UNION ALL (SELECT * FROM {table}_earlier EXCEPT ALL "
-        f"SELECT * FROM {table}_now)"
+        f"CREATE TABLE {table}_signed AS SELECT *, 1 AS vde_sign FROM (SELECT * FROM {table}_now "
+        f"EXCEPT ALL SELECT * FROM {table}_earlier) UNION ALL SELECT *, -1 FROM "
+        f"(SELECT * FROM {table}_earlier EXCEPT ALL SELECT * FROM {table}_now)"
     )
 
 
 def compare_query(
-    connection: duckdb.DuckDBPyConnection, query: str, schema: Schema, moved: Collection[str]
-) -> ComparedQuery | str:
-    """Compare the rows outside of affected keys before and after changes; or return why not."""
-    try:
-        steps = find_key_steps(query, schema, moved)
-    except NotRefreshableError:
-        return "whole"
-
-    def relation(table: str, state: State) -> str:
-        return f"SELECT * FROM {table}_{state}" if table in moved else f"SELECT * FROM {table}"
-
-    (text,) = sqlglot.transpile(steps.write(relation), read="spark", write="duckdb")
-    try:
-        keys = set(connection.execute(text).fetchall())
-        states = [_rows(connection, query, schema, moved, steps.key, "earlier")]
-        states.append(_rows(connection, query, schema, moved, steps.key, "now"))
-    except duckdb.Error as error:
-        return f"not run by DuckDB ({type(error).__name__})"
-    kept, wanted = (
-        Counter({row: n for row, n in rows.items() if row[0] not in keys}) for rows in states
-    )
-    total = states[1].total()
-    wrong = ((kept - wanted) + (wanted - kept)).total()
-    differ = ((states[0] - states[1]) + (states[1] - states[0])).total()
-    return ComparedQuery(wrong, differ, total - wanted.total(), total)
-
-
-def _rows(
     connection: duckdb.DuckDBPyConnection,
     query: str,
     schema: Schema,
     moved: Collection[str],
-    key: Sequence[str],
-    state: State,
-) -> Counter[tuple[tuple[object, ...], tuple[object, ...]]]:
-    """Return the rows of a query at a state, each with its key; floats are rounded."""
+    only_added: bool,
+) -> ComparedQuery | str:
+    """Compare a query's refreshed rows after changes with all of its rows; or return why not."""
+    try:
+        steps = find_refresh(query, schema, moved, only_added=only_added)
+    except NotRefreshableError:
+        return "whole"
+
+    def relation(table: str, state: State) -> str:
+        if state == "changed":
+            return f"SELECT * EXCEPT (vde_sign) FROM {table}_signed"
+        return f"SELECT * FROM {table}_{state}" if table in moved else f"SELECT * FROM {table}"
+
+    try:
+        before, after = (
+            _read(connection, _at_state(query, moved, state)) for state in ("earlier", "now")
+        )
+        if isinstance(steps, GroupSteps):
+            old = _at_state(query, moved, "earlier")
+            changes = steps.write(relation)
+            text = merge_query(steps.key, steps.totals, steps.count, old, changes)
+        else:
+            text = steps.write(relation)
+        found = _read(connection, text)
+    except duckdb.Error as error:
+        return f"not run by DuckDB ({type(error).__name__})"
+    method = {KeySteps: "keys", RowSteps: "rows", GroupSteps: "groups"}[type(steps)]
+    made, written = refreshed_rows(steps, before, after, found)
+    wrong = ((made - after) + (after - made)).total()
+    differ = ((before - after) + (after - before)).total()
+    return ComparedQuery(method, wrong, differ, written, after.total())
+
+
+Row = tuple[tuple[str, object], ...]
+"""Values with their columns, in lower case."""
+
+
+def refreshed_rows(
+    steps: Refresh, before: Counter[Row], after: Counter[Row], found: Counter[Row]
+) -> tuple[Counter[Row], int]:
+    """Return the rows of a table after a refresh, and how many rows it adds or replaces.
+
+    Args:
+        found: Affected keys, changed rows or merged groups.
+    """
+    if isinstance(steps, RowSteps):
+        rows = Counter(before)
+        for row, count in found.items():
+            rows[row[:-1]] += count * int(str(row[-1][1]))
+        return Counter({row: n for row, n in rows.items() if n}), found.total()
+    names = steps.key
+    if isinstance(steps, KeySteps):
+        replaced = {tuple(value for _, value in row) for row in found}
+    else:
+        replaced = {tuple(dict(row)[name] for name in names) for row in found}
+
+    def is_kept(row: Row) -> bool:
+        values = dict(row)
+        return tuple(values[name] for name in names) not in replaced
+
+    kept = Counter({row: n for row, n in before.items() if is_kept(row)})
+    if isinstance(steps, KeySteps):
+        new = Counter({row: n for row, n in after.items() if not is_kept(row)})
+        return kept + new, new.total()
+    order = [name for name, _ in next(iter(after or before), ())]
+    for row, count in found.items():
+        merged = dict(row)
+        if not merged["vde_gone"] or merged["vde_lost"]:
+            kept[tuple((name, merged[name]) for name in order)] += count
+    return kept, found.total()
+
+
+def _at_state(query: str, moved: Collection[str], state: State) -> str:
+    """Return a query over the changed tables at a state."""
     tree = sqlglot.parse_one(query, read="spark")
     for table in list(tree.find_all(exp.Table)):
         if table.name.lower() in moved:
             alias = table.alias_or_name
             table.set("this", exp.to_identifier(f"{table.name.lower()}_{state}"))
             table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
-    found = connection.execute(tree.sql("duckdb"))
+    return tree.sql("spark")
+
+
+def _read(connection: duckdb.DuckDBPyConnection, query: str) -> Counter[Row]:
+    """Return the rows of a query in Spark SQL; floats are rounded."""
+    (text,) = sqlglot.transpile(query, read="spark", write="duckdb")
+    found = connection.execute(text)
     names = [column[0].lower() for column in found.description or ()]
-    places = [names.index(name) for name in key]
-    rows = (
-        tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row)
+    return Counter(
+        tuple(
+            (name, float(f"{v:.9g}") if isinstance(v, float) else v)
+            for name, v in zip(names, row, strict=True)
+        )
         for row in found.fetchall()
     )
-    return Counter((tuple(row[place] for place in places), row) for row in rows)
 
 
 def _print_query(name: str, form: str, found: Refreshed) -> None:

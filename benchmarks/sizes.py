@@ -85,6 +85,9 @@ SIZES = {
     "refresh_methods": Size("--seeds 200", "--seeds 20000 --spark 300", spark=True),
     "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
     "refresh_tpc": Size("--only tpch --rows 0.01 --shares 0.01", "--rows 0.1", spark=True),
+    "refresh_tpc_on_spark": Size(
+        "--scale 0.01 --only tpch --queries 1,6 --shares 0.01", "--seconds 2400", spark=True
+    ),
     "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "rule_variants": Size("--pairs 40", "--pairs 10000", spark=True),
     "secret_texts": Size("--count 100"),
