@@ -151,6 +151,8 @@ def spark_history(session: SparkSession, seed: int) -> str:
         frame = frame.selectExpr(*types, "vde_lost", "vde_gone")
         kept: Counter[tuple[str, ...]] = Counter()
         for row in frame.collect():
+            if row["vde_lost"] and any(total.open for total in steps.totals):
+                return "falls back to all rows"
             assert not row["vde_lost"], (seed, query, before, after)
             kept[tuple(map(repr, row[:-2]))] += not row["vde_gone"]
     except PySparkException:

@@ -14,6 +14,14 @@ went (were removed). The table has each group's old aggregates, which are update
   - A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
     query without GROUP BY has one row at all times.
 
+A query without GROUP BY has no key to fall back to. Two more cases are accepted for it, in which the
+table's row shows at run time whether the new value is known. If it is not, all rows are computed.
+
+- A sum whose values are not counted, after rows went: if the new sum is not 0, values are left, so
+  the sum is not NULL.
+- `max` after rows went: if all values that went are less than the new value, a row with the new
+  value is left. `min`, `bool_and` and `bool_or` likewise.
+
 Queries with HAVING, DISTINCT or expressions over aggregates are refused.
 """
 
@@ -53,6 +61,8 @@ class Total:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
+        open: Whether the new value may be unknown: a sum if it is 0, and a `max` or `min` if a value
+            that went is not less or greater.
     """
 
     column: str
@@ -60,6 +70,12 @@ class Total:
     counts: bool
     counted: str
     type: str
+    open: bool = False
+
+    @property
+    def went(self) -> str:
+        """Column of the values that went, for `max` and `min` that may be unknown; else empty."""
+        return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +182,7 @@ class _Groups:
         totals = []
         for number, (name, call, argument) in enumerate(found):
             totals.append(self._total(name, call, argument, counted))
-            values[name] = self._value(name, call, argument, f"vde_{number}")
+            values |= self._values(totals[-1], call, argument, f"vde_{number}")
         rows = counted.get(None, "")
         if not self._only_added and self._by and not rows:
             raise NotRefreshableError("rows went, and count(*) is not among its outputs")
@@ -183,29 +199,36 @@ class _Groups:
         if isinstance(call, exp.Count):
             return Total(name, "sum", True, "", type_)
         if isinstance(call, exp.Sum):
-            if not self._only_added and argument not in counted:
+            open_ = not self._only_added and argument not in counted
+            if open_ and self._by:
                 raise NotRefreshableError(f"rows went, and no output counts the values of {name}")
-            return Total(name, "sum", False, counted.get(argument, ""), type_)
-        merge = _EXTREMES[type(call)]
-        if not self._only_added:
+            return Total(name, "sum", False, counted.get(argument, ""), type_, open_)
+        if not self._only_added and self._by:
             raise NotRefreshableError(f"rows went, and {name} may be from one of these")
         if not has_exact_equality(type_):
             raise NotRefreshableError(f"values of {name} cannot be compared")
-        return Total(name, merge, False, "", type_)
+        return Total(name, _EXTREMES[type(call)], False, "", type_, not self._only_added)
 
-    def _value(self, name: str, call: exp.Expr, argument: exp.Expr | None, inner: str) -> str:
-        """Write Spark SQL of the value that a changed row adds to an aggregate."""
+    def _values(
+        self, total: Total, call: exp.Expr, argument: exp.Expr | None, inner: str
+    ) -> dict[str, str]:
+        """Write Spark SQL of the values that a changed row adds to an aggregate, by column."""
+        value, type_ = quote(inner), self._types[total.column]
         if isinstance(call, exp.Count):
-            value = SIGN if argument is None else f"IF({quote(inner)} IS NULL, 0, {SIGN})"
+            value = SIGN if argument is None else f"IF({value} IS NULL, 0, {SIGN})"
         elif isinstance(call, exp.Sum):
             has = self._inner_types.get(inner, "")
             if has not in _INTEGERS and not has.startswith("DECIMAL("):
                 raise NotRefreshableError(f"sums of {has or 'unknown'} values are not exact")
-            value = f"CAST({quote(inner)} AS BIGINT)" if has in _INTEGERS else quote(inner)
+            value = f"CAST({value} AS BIGINT)" if has in _INTEGERS else value
             value = f"IF({SIGN} > 0, {value}, -{value})"
-        else:
-            value = quote(inner)
-        return f"CAST({value} AS {self._types[name]})"
+        elif total.went:
+            came, went = (f"CASE WHEN {SIGN} {sign} 0 THEN {value} END" for sign in "><")
+            return {
+                total.column: f"CAST({came} AS {type_})",
+                total.went: f"CAST({went} AS {type_})",
+            }
+        return {total.column: f"CAST({value} AS {type_})"}
 
 
 def _written(type_: str) -> str:
@@ -250,7 +273,8 @@ def merge_query(
     """Write Spark SQL for the rows of the changed groups after the changes.
 
     The column `vde_lost` is true for groups whose new values contradict the table's rows, for
-    example a negative count. `vde_gone` is true for groups without remaining rows.
+    example a negative count, or are unknown (see `Total.open`). `vde_gone` is true for groups
+    without remaining rows.
 
     Args:
         key, totals, count: See `GroupSteps`.
@@ -259,19 +283,28 @@ def merge_query(
     """
     names = [*key, *(total.column for total in totals)]
     listed = ", ".join(map(quote, names))
+    extremes = [total for total in totals if total.went]
+    none = "".join(f", CAST(NULL AS {one.type}) AS {quote(one.went)}" for one in extremes)
+    went = "".join(f", {quote(one.went)}" for one in extremes)
     merged = [quote(name) for name in key]
     merged += (f"{one.merge}({quote(one.column)}) AS {quote(one.column)}" for one in totals)
+    merged += (f"{one.merge}({quote(one.went)}) AS {quote(one.went)}" for one in extremes)
     grouped = f" GROUP BY {', '.join(map(quote, key))}" if key else ""
     inner = (
         f"SELECT {', '.join([*merged, 'sum(vde_old) AS vde_old'])} FROM "
-        f"(SELECT {listed}, 1 AS vde_old FROM ({old}) AS old UNION ALL "
-        f"SELECT {listed}, 0 AS vde_old FROM ({contributions}) AS new) AS both{grouped}"
+        f"(SELECT {listed}, 1 AS vde_old{none} FROM ({old}) AS old UNION ALL "
+        f"SELECT {listed}, 0 AS vde_old{went} FROM ({contributions}) AS new) AS both{grouped}"
     )
     counts = [quote(total.column) for total in totals if total.counts]
     lost = ["vde_old > 1" if key else "vde_old <> 1", *(f"{one} < 0" for one in counts)]
     values = [quote(name) for name in key]
+    for one in extremes:
+        beyond = f"{quote(one.column)} {'>' if one.merge == 'max' else '<'} {quote(one.went)}"
+        lost.append(f"({quote(one.went)} IS NOT NULL AND NOT coalesce({beyond}, false))")
     for total in totals:
         column = value = quote(total.column)
+        if total.open and not total.went:
+            lost.append(f"{column} = 0")
         if total.counted:
             value = f"IF({quote(total.counted)} = 0, NULL, {column})"
             lost.append(f"({quote(total.counted)} = 0 AND {column} <> 0)")

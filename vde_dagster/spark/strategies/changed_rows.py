@@ -156,7 +156,7 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
             merged = write.session.sql(query)
             with _computed(merged, "the changed groups") as groups:
                 if not merged.where("vde_lost").isEmpty():
-                    raise NotWrittenError("the table's groups contradict the changes")
+                    raise NotWrittenError(_why_lost(changed))
                 left = merged.where("NOT vde_gone")
                 rows = as_table_rows(left, write.task, write.frame_types)
                 if changed.key:
@@ -167,6 +167,13 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
                     write.overwrite(rows, staging)
 
         write.staged(put_together, "changed")
+
+
+def _why_lost(changed: ChangedGroups) -> str:
+    opened = ", ".join(total.column for total in changed.totals if total.open)
+    if opened:
+        return f"the new value of {opened} does not follow from the table's row"
+    return "the table's groups contradict the changes"
 
 
 def _delete(write: Write, staging: str, view: str, names: Names, where: str = "true") -> None:
