@@ -9,13 +9,14 @@ went (were removed). The table has each group's old aggregates, which are update
   Spark raises an error (with ANSI off, integers wrap around, in any order with the same result).
   Sums of floats are refused, because they depend on the order. A sum is NULL if no value is left,
   so if rows went, a count of the same values must be among the outputs.
-  - `min`, `max`, `bool_and` and `bool_or` combine the old value with the values that came. They are
-    refused if rows went.
-  - A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
-    query without GROUP BY has one row at all times.
+- `min`, `max`, `bool_and` and `bool_or` combine the old value with the values that came. They are
+  refused if rows went.
+- A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
+  query without GROUP BY has one row at all times.
 
-A query without GROUP BY has no key to fall back to. Two more cases are accepted for it, in which the
-table's row shows at run time whether the new value is known. If it is not, all rows are computed.
+A query without GROUP BY has no key to fall back to. Two more cases are accepted for it, in which
+the table's row shows at run time whether the new value is known. If it is not, all rows are
+computed.
 
 - A sum whose values are not counted, after rows went: if the new sum is not 0, values are left, so
   the sum is not NULL.
@@ -61,8 +62,8 @@ class Total:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the new value may be unknown: a sum if it is 0, and a `max` or `min` if a value
-            that went is not less or greater.
+        open: Whether the new value may be unknown: a sum if it is 0, a `max` if a value that went
+            is not less, a `min` if one is not greater.
     """
 
     column: str
