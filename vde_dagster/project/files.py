@@ -234,7 +234,7 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Computes content hashes, cached by `stat`; a folder's content is its list of names.
+    """Computes hashes of files' contents, cached by `stat`; a folder's hash covers its names.
 
     Args:
         instead: Contents to use instead of the files' contents.

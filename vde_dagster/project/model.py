@@ -185,7 +185,8 @@ class Model:
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
         allow_partials: Whether an unfinished unit is filled up to the last tick.
-        until_now: Whether an unfinished unit is filled up to the plan's time instead.
+        until_now: Whether an unfinished unit is filled up to the plan's time, and not only up to
+            the last tick.
         relative_start: `start` relative to each plan's time (`1 week ago`), or None.
         relative_end: `end` relative to each plan's time, or None.
         signals: An interval is filled only if all of them allow it.
@@ -294,13 +295,13 @@ class Model:
         return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
-        """Return the first instant with data, as of a point in time (both UTC)."""
+        """Return the first instant with data; a relative start counts from `now` (both UTC)."""
         if self.relative_start is None:
             return self.start
         return relative_instant(self.relative_start, now)
 
     def end_at(self, now: datetime) -> datetime | None:
-        """Return the exclusive end of the data, as of a point in time (both UTC)."""
+        """Return the exclusive end of the data; a relative end counts from `now` (both UTC)."""
         if self.relative_end is None:
             return self.end
         found = relative_instant(self.relative_end, now)

@@ -1,8 +1,8 @@
 """Settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
 
-SQLMesh's configuration files also count, see `configuration/`. The values are plain frozen
-dataclasses, so that a command with cached settings needs no Pydantic; `settings_source` reads and
-checks them.
+Settings are also read from SQLMesh's configuration files, see `configuration/`. The values are
+plain frozen dataclasses, so that a command with cached settings needs no Pydantic;
+`settings_source` reads and checks them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SparkSettings:
     def meaning(self) -> tuple[tuple[str, str], ...]:
         """Return the settings that may affect the meaning of a query, sorted.
 
-        These are all settings of Spark SQL that are not known to affect only its execution.
+        All settings of Spark SQL are returned, except those known to affect only its execution.
         """
         return tuple(
             (key, expand_secrets(value))
@@ -162,7 +162,7 @@ class CostSettings:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """Layout of formatted SQL, by the names of SQLMesh's `format` section.
+    """Options for formatting SQL, with the names of SQLMesh's `format` section.
 
     Args:
         indent: Spaces before the parts of a clause.
@@ -196,7 +196,7 @@ class PluginSettings:
         return ()
 
     def catalog_key(self) -> str | None:
-        """Return the key of this table that is set and selects the plug-in's catalog, or None."""
+        """Return the key that selects the plug-in's catalog, or None if that key is not set."""
         return None
 
 
@@ -209,7 +209,7 @@ class RestSettings:
         warehouse: The catalog's name for the warehouse, if it has several warehouses.
         token: Bearer token; `${NAME}` is read when used, also in `credential` and `properties`.
         credential: `id:secret` for requesting a token.
-        oauth2_uri: Server that issues tokens, if it is another server.
+        oauth2_uri: Server that issues tokens, if the catalog's server does not.
         mirror: Whether the catalog also gets the environments' views.
         properties: Iceberg's other properties of a REST catalog; `header.…` are headers.
     """
@@ -250,15 +250,16 @@ class Settings:
             project's catalog.
         catalog_type: Catalog plug-in that stores tables and views, instead of the state's database.
         trino_catalog: Name of the same catalog in Trino, to make views readable there.
-        view_catalogs: Names of the catalog by dialect; views are also written in these dialects.
+        view_catalogs: Names of the catalog by SQL dialect; views are also written in these
+            dialects.
         sources: Names of plug-in sources of models.
         state_url: SQLAlchemy URL of the state database.
         warehouse: Folder or URL of the tables' files.
         io: PyIceberg's settings for object stores.
         served_io: Settings of the object store that `vde serve` sends to clients with every table.
-        dialect: SQLGlot dialect of models without one.
+        dialect: SQLGlot dialect of models that set no dialect.
         dialect_trust: Functions of other dialects that are assumed to be equal on Spark.
-        start: First day of the data of models without a start.
+        start: First day of the data of models that set no start.
         cron_tz: IANA time zone of crons, for models that set no time zone.
         docs_url: URL of the documentation site, for links to it.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
@@ -414,7 +415,7 @@ class Settings:
 
     @property
     def catalog_names(self) -> dict[str, str]:
-        """Names of the catalog by dialect of views, if they differ from its name in Spark."""
+        """Names of the catalog by SQL dialect, for views in these dialects."""
         trino = {"trino": self.trino_catalog} if self.trino_catalog else {}
         return {**self.view_catalogs, **trino}
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """All facts that are not in the project's files, in one part per attribute.
+    """Recorded state of a project, with an attribute for each part, such as `fills`.
 
     Parts that planning does not read are imported and built on first access.
     """
@@ -290,8 +290,8 @@ class ProjectStore:
         """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
-            publishes: Whether production is published, which may record the warehouse of an older
-                state; other logins may not change that row.
+            publishes: Whether production is published. Only then may the warehouse of an older
+                state be recorded, because other logins may not change that row.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own

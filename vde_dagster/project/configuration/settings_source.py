@@ -179,7 +179,7 @@ def _unknown_keys(
 def _validate(
     table: Mapping[str, Any], places: SettingPlaces, plugins: Mapping[str, type[PluginSettings]]
 ) -> dict[str, Any]:
-    """Merge the table with the environment and check every type, with pydantic-settings."""
+    """Merge environment variables into the table, and check all types with pydantic-settings."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
 
@@ -252,7 +252,7 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
             return None if inner is None else FieldInfo.from_annotation(inner)
 
     class EnvironmentFirst(BaseSettings):
-        """Settings whose environment variables override the file."""
+        """Settings class whose values from environment variables override those from the file."""
 
         model_config = SettingsConfigDict(
             env_prefix=ENV_PREFIX,

@@ -1,6 +1,6 @@
 """The SQL formatter: formats headers, statements and queries; leaves templates unchanged.
 
-Values keep their spaces, because some are SQL texts that are part of versions.
+Values of properties keep their spaces, because some values are SQL texts that are part of versions.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Leaf:
     """A word, sign, literal, comment or macro call.
 
     Args:
-        kind: As in `Token`, and `macro`.
+        kind: A kind of `Token`, or `macro`.
         adjacent: Whether it directly follows the token before it.
         begins_line: Whether it is the first of its line.
         is_sign: Whether it is a unary minus or plus.
@@ -210,7 +210,10 @@ def _taken_comments(clause: Clause) -> list[Leaf]:
 
 
 def _clause_at(nodes: Sequence[Node], index: int, current: Clause) -> tuple[str, int]:
-    """Return the kind of the clause that starts at a node, and its number of keywords, or 0."""
+    """Return the kind of the clause that starts at a node, and its number of keywords.
+
+    The number is 0 if no clause starts there.
+    """
     words = _words(nodes, index)
     first = words[0]
     if not first or _is_name(nodes, index):

@@ -137,13 +137,13 @@ class Kind:
         has_query: Whether its models are queries or code.
         is_shown: Whether environments have views of its models.
         is_external: Whether other programs write its tables.
-        is_read: Whether models can read its models.
+        is_read: Whether other models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not as a whole.
         in_order: Whether intervals are filled one after the other, without gaps, never backwards,
             because their rows depend on existing rows.
         restates_whole: Whether restating a range refills everything from the first interval on.
-        lookback: Number of earlier intervals that each new interval refills. This and the next
-            five attributes are fields only of the kinds that let users set them.
+        lookback: Number of earlier intervals that are filled again with each new interval. This and
+            the next five attributes are fields only of the kinds that let users set them.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
         disable_restatement: Whether production never refills the models, for example because
@@ -289,7 +289,7 @@ class Kind:
 
     @property
     def refills(self) -> bool:
-        """Whether a filled interval can be refilled alone; otherwise rows would be added twice."""
+        """Whether a filled interval can be filled again without adding its rows a second time."""
         return True
 
     @property

@@ -98,8 +98,8 @@ class ScdType2(Kind):
         time_data_type: Spark SQL type of these two columns.
         invalidate_hard_deletes: Whether a version ends when the query no longer returns its key.
         updated_at_name: Column with the time of a row's last update, if there is one.
-        as_dbt: Whether versions start and end exactly as in dbt's snapshots: at `updated_at`, for
-            every row of the query. NULL then equals no value.
+        as_dbt: Whether versions start and end as in dbt's snapshots: each new or changed row of the
+            query starts a version at its `updated_at`, and NULL equals no value.
         deleted_name: Added column that is `True` in records of deletions; empty for no such column.
         refresh: With `changes`, a fill compares only keys that its inputs' changes affect.
     """
@@ -213,7 +213,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """One version per value of the column with a row's update time.
+    """Table with a version of a row for each time in the row's update-time column.
 
     With `updated_at_as_valid_from`, versions of the first load start at the row's update time, not
     in 1970.
@@ -256,7 +256,7 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """One version per change of columns, from the time when the change was detected.
+    """Table with a version of a row for each change of its columns, starting when it was detected.
 
     Args:
         columns: Output columns to compare, or `("*",)`.

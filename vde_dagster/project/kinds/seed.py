@@ -145,8 +145,8 @@ class Seed(Kind):
         escapechar: Character that escapes the next one; empty for none.
         lineterminator: End of a row; empty for the end of a line.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        missing: Additional texts for NULL: `default` for pandas' list, or `given` for none; empty
-            in seeds that were stored before this field existed.
+        missing: `default` if pandas' list of texts is also read as NULL, `given` if not; empty in
+            seeds that were stored before this field existed.
     """
 
     path: str
@@ -182,7 +182,7 @@ class Seed(Kind):
 
     @property
     def later_settings(self) -> tuple[str, ...]:
-        """Settings other than the defaults, in the form that is hashed."""
+        """Settings that differ from their defaults, as texts for hashing."""
         found = [
             f"{item.name}={getattr(self, item.name)!r}"
             for item in fields(self)

@@ -48,7 +48,7 @@ _HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
 
 
 def expand(pattern: str) -> str:
-    """Replace composite directives by their parts."""
+    """Replace composite directives by their parts, such as `%F` by `%Y-%m-%d`."""
     for short, long in _ALIASES.items():
         pattern = pattern.replace(short, long)
     return pattern
@@ -65,7 +65,7 @@ def finest(pattern: str) -> str | None:
 
 
 def keeps_order(pattern: str) -> bool:
-    """Return whether texts of a format sort like their times: year first, each part once."""
+    """Return whether texts of a format sort in the order of their times, as in `%Y-%m-%d`."""
     parts = re.findall("%.", pattern)
     return parts == list(FINEST_FIRST[::-1][: len(parts)])
 

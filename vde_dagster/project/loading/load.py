@@ -70,7 +70,7 @@ class ProjectLoad:
         parsed: Receives the syntax trees of the queries that are read; by default none is kept.
         variables: Values that override the settings' variables; disables the cache.
         instead: Contents to use instead of the files' contents; then the cache is not written.
-        workers: Processes that read a part of many changed files.
+        workers: Processes that read some of the files if many files have changed.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class ProjectLoad:
 
     @property
     def names(self) -> TableNames:
-        """Resolves table names, with the catalogs of all sources."""
+        """Resolves table names, including names in the catalogs of all sources."""
         catalogs: dict[str, str] = {}
         for source in reversed(self._sources):
             catalogs.update(source.names.catalogs)
@@ -294,7 +294,7 @@ class ProjectLoad:
         return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}
 
     def _is_for_workers(self, path: str) -> bool:
-        """Return whether another process can read a file without data of the file's source."""
+        """Return whether a worker can read a file; workers do not have data of other sources."""
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:

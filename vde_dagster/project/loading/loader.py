@@ -369,7 +369,7 @@ def require_files(root: Path) -> None:
 def has_models(settings: Settings) -> bool:
     """Return whether any file of the folder may define a model, even if it has errors.
 
-    Stops at the first such file, so most projects cost the time of one file.
+    Stops at the first such file, so that in most projects only one file is read.
     """
     if settings.sources or (own_files,) != load.SOURCES:
         return True

@@ -64,7 +64,7 @@ def _call_arguments(
 
 
 def _written(expander: MacroContext, spark: str, parts: Sequence[str]) -> str:
-    """Translate Spark SQL to the file's dialect, and put the parts at its placeholders."""
+    """Translate Spark SQL to the file's dialect, and replace its placeholders by the parts."""
     dialect = expander.scope.dialect
     if dialect != "spark":
         from sqlglot import exp

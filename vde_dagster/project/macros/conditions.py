@@ -237,7 +237,7 @@ SIDES = re.compile(
 
 
 def clause_end(tokens: list[Token], clause: str, end: int) -> int:
-    """Return the offset at which the part after a clause starts.
+    """Return the offset after a clause, where the next clause of the query starts.
 
     Args:
         tokens: Tokens after the macro's call, without comments.

@@ -72,7 +72,7 @@ class MacroScope:
 
 
 class MacroContext(Protocol):
-    """Expansion of a file's macros, as macros use it; implemented by `Expander`.
+    """Protocol through which macros expand texts of their file; `Expander` implements it.
 
     Args:
         is_condition: Whether a condition is expanded; unset variables in conditions are NULL.

@@ -143,7 +143,7 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return the end and the expansion of the macro at a token; None without a macro."""
+    """Return the end and the expansion of the macro at a token, or None for another token."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None

@@ -421,7 +421,7 @@ PROPERTIES = (
 
 
 def model_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a model's properties, without refused ones."""
+    """Return the JSON Schema (draft 2020-12) of the model properties that are supported."""
     plain = sorted(READ.union(METADATA) - set(REFUSED) - {"name", "kind"})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -252,8 +252,9 @@ def _used_variables(
 ) -> dict[str, Any]:
     """Return the variables that a model's code uses, by lower-case name.
 
-    These are its function's parameters, and arguments of the method `var` in its files. If one of
-    these arguments is not a literal text, all variables are returned.
+    These are the variables with the name of a parameter of its function, and the variables that its
+    files request as `var('name')`. If an argument of `var` is not a literal text, all variables are
+    returned.
     """
     known = {name.lower(): value for name, value in variables.items()}
     if not known:

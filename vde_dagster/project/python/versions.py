@@ -141,7 +141,8 @@ class _Reach:
     def is_in_order(self, module: Module) -> bool:
         """Return whether the order of a module's statements can matter.
 
-        The order is irrelevant if statements only bind names, each once, and no built-in names.
+        The order is irrelevant if the statements only bind names, bind each name once, and bind no
+        name of a built-in.
         """
         kept = self.kept[module]
         runs = range(len(module.statements))
@@ -185,7 +186,7 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a module's name, or attributes (`rest`) of a module object."""
+        """Include the definition of a module's name; `rest` are attributes that follow the name."""
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._use(module, index, rest)
@@ -294,7 +295,7 @@ class _Reach:
 def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    """Return the attributes of an inner import that a statement uses."""
+    """Return the attributes that a statement uses of the modules that it imports itself."""
     local = isinstance(statement, Function) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )

@@ -63,7 +63,7 @@ class QueryColumns:
     def with_ctes(
         self, query: exp.Expr, known: Mapping[str, list[str] | None]
     ) -> dict[str, list[str] | None]:
-        """Add the columns of a query's CTEs; None if the files do not determine them."""
+        """Return `known` with the columns of a query's CTEs added; None for unknown columns."""
         found = dict(known)
         with_ = query.args.get("with_") or query.args.get("with")
         for cte in with_.expressions if with_ else ():

@@ -109,7 +109,7 @@ def model_name(
 ) -> tuple[str, Callable[[str, str | None], ProjectError]]:
     """Return a model's name, and a function that creates errors at its place.
 
-    Without a name, the last three parts of the path count: `models/deep/sales/orders.sql` is
+    A header without a name gets the last three parts of the path: `models/deep/sales/orders.sql` is
     `deep.sales.orders`, as in SQLMesh.
     """
     if properties.name:

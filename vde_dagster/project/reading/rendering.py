@@ -380,7 +380,7 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
-    """Return comments on the outermost projections, which are descriptions in SQLMesh, too."""
+    """Return comments on output columns; as in SQLMesh, they become columns' descriptions."""
     if not isinstance(tree, exp.Select):
         return {}
     found: dict[str, str] = {}

@@ -156,7 +156,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements, with statements on virtual update apart."""
+    """Create a block of a header and its statements; keep statements on virtual update apart."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None
@@ -203,7 +203,7 @@ def _next_statement(
 ) -> tuple[list[Token], int, int]:
     """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    For a header, all tokens are returned. For any other statement, only the first token may be.
+    All tokens of a header are returned, but perhaps only the first token of another statement.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

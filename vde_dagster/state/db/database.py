@@ -340,7 +340,7 @@ class Database:
                 self._turn.release()
 
     def require_right_clock(self, connection: Connection) -> None:
-        """Check again, in a writing transaction, that PostgreSQL's clock agrees with this one."""
+        """Check again, in a writing transaction, that the clocks of machine and server agree."""
         if isinstance(self.clock, ServersClock):
             self.clock.require_right(partial(_time_in, connection), anew=True)
 

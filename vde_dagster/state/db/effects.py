@@ -28,7 +28,7 @@ class Effects(Protocol):
         """Return a context that surrounds one side effect.
 
         Args:
-            point: The effect's name, dotted, the same for every execution of the line.
+            point: The effect's dotted name, such as `publish.commit`, constant for a line of code.
             detail: The object of the effect (a path, a table), for logs.
         """
         ...

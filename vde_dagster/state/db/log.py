@@ -111,10 +111,7 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value so that different sequences of values never give equal bytes.
-
-    The SQL in `guards` encodes values in the same way.
-    """
+    """Encode a value like the SQL in `guards`; different sequences never have equal bytes."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
@@ -160,7 +157,7 @@ class LogStore:
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the chain, and that it contains all logged versions of each environment.
+        """Check that the log is an unbroken chain with a row for every version since the log began.
 
         Args:
             head: The last hash at some earlier time, or its first eight or more digits.

@@ -1,11 +1,11 @@
 """PostgreSQL as the state's database: limits of a transaction, and batches without a pipeline.
 
-The server ends a transaction whose client is idle for `idle_in_transaction_session_timeout`. It
-measures from the moment at which it is ready for the next message. psycopg's own `executemany` is a
-pipeline that may send a flush request after its last synchronization: then the server does not
-measure, so a client that stops at this point keeps its locks (PostgreSQL 15 to 18). Within a
-pipeline the server does not measure either. Therefore a batch is sent here as one message with all
-statements, and the message that begins a transaction also limits it.
+The server ends a transaction whose client is idle for `idle_in_transaction_session_timeout`,
+counted from the moment when the server is ready for the next message. psycopg's own `executemany`
+uses a pipeline, which may send a flush request after its last synchronization. Then the server does
+not count the idle time, so a client that stops at this point keeps its locks (PostgreSQL 15 to 18).
+The server does not count it within a pipeline either. Therefore a batch is sent here as one message
+with all statements, and the message that begins a transaction also limits it.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
 
 
 class _LiteralInt(Dumper):
-    """Writes negative integers in parentheses: in -32768::SMALLINT the cast precedes the sign."""
+    """Writes negative integers in parentheses, because in -32768::SMALLINT the cast is first."""
 
     def dump(self, obj: int) -> bytes:
         """Return an integer's digits."""
@@ -132,7 +132,7 @@ class BatchCursor(psycopg.Cursor[Any]):
     """Cursor that limits its transactions, and sends a batch as one message.
 
     Args:
-        limits: The statements that limit a transaction, in the message that begins it.
+        limits: Statements that limit a transaction; they are sent in the message that begins it.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class BatchCursor(psycopg.Cursor[Any]):
         self._rowcount = rows
 
     def _messages(self, query: Query, params_seq: Iterable[Params]) -> Iterator[bytes]:
-        """Write the values into the statements, as literals of the connection's encoding."""
+        """Yield messages of many statements each, with the values written as literals."""
         writer = psycopg.ClientCursor(self.connection)
         writer.adapters.register_dumper(int, _LiteralInt)
         writer.adapters.register_dumper(float, _LiteralFloat)

@@ -67,7 +67,7 @@ def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OnRanges:
-    """Statements on ranges of a table near a given range; `span` creates their parameters."""
+    """Statements that read or delete ranges of a table; `span` returns their parameters."""
 
     read: Select[Any]
     delete: Delete
@@ -164,7 +164,7 @@ def from_micros(value: int) -> datetime:
 
 
 class Texts(TypeDecorator[dict[str, str]]):
-    """Column type of texts by name, compressed; an empty mapping is NULL."""
+    """Column type for a mapping of names to texts, stored compressed; an empty one is NULL."""
 
     impl = LargeBinary
     cache_ok = True

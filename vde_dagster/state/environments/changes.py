@@ -20,10 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Consecutive versions of an environment that show the same rows of a model.
-
-    `shown` is false if these versions do not contain the model.
-    """
+    """Consecutive versions that show the same rows of a model, or (`shown` false) no model."""
 
     first: int
     end: int | None

@@ -251,10 +251,7 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Make a version's time later than the time of the version before it.
-
-    Otherwise a version could not be found by its time.
-    """
+    """Make a version later than the version before it, because versions are found by time."""
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()

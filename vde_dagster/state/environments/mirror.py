@@ -1,8 +1,9 @@
 """Journal of mirrored views: their targets and writers, and since when they are outdated.
 
 The publish transaction records each view's target. From then on the view is outdated, until a
-writer has updated it and recorded that. A write begins under a lease and records its writer: if the
-writer never records the end, the write may still happen, so the view is watched for a while.
+writer has updated the view and recorded the update. A write begins under a lease and records its
+writer: if the writer never records the end, the write may still happen, so the view is watched for
+a while.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """Target of a mirrored view as JSON, and its hash; None for a view to be deleted."""
+    """Target of a mirrored view: its definition as JSON, and a hash; None to delete the view."""
 
     ref: TableRef
     environment: str
@@ -120,7 +121,7 @@ class MirrorStore:
         return self._read(None, _ROW.catalog_name == catalog, open_)
 
     def standings(self) -> dict[str, MirrorStanding]:
-        """Return the lag of each environment that has mirrored views."""
+        """Return the counts for each environment that has mirrored views, by environment."""
         found: dict[str, list[MirroredView]] = {}
         for view in self._read(None):
             found.setdefault(view.wanted.environment, []).append(view)

@@ -80,7 +80,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Current snapshot of a table, from its metadata file; `growth` is since the previous one."""
+    """Current snapshot of a table; `growth` counts changed rows since the previous snapshot."""
 
     table_id: str
     location: str
@@ -202,7 +202,7 @@ class PinStore:
     def at(self, environment: str, version: int) -> dict[str, Pin]:
         """Return the pins of a version of an environment, by table id.
 
-        Versions from before pins were introduced have none.
+        The result is empty for versions that were created before pins were introduced.
         """
         query = select(schema.pins).where(*valid_at(schema.pins, environment, version))
         return {row.table_id: _pin(row) for row in self.database.rows(query)}
@@ -263,7 +263,10 @@ class PinStore:
     def models(
         self, environment: str, table_ids: Collection[str]
     ) -> list[tuple[str, int, int | None, ModelName]]:
-        """Return (table, first version with it, first without it, model) for shown tables."""
+        """Return the models of tables that an environment shows or showed.
+
+        Each item is (table id, first version with the table, first version without it, model).
+        """
         entry = schema.entries.c
         name = (entry.model_namespace, entry.model_name)
         query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
@@ -280,8 +283,7 @@ class PinStore:
     ) -> dict[int, list[tuple[str, int, int]]]:
         """Return the kept versions that pin a table, by Iceberg snapshot of the table.
 
-        Each item is (environment, first version, last version). Versions in `forgotten` do not
-        count.
+        Each item is (environment, first version, last version), without versions in `forgotten`.
         """
         preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (

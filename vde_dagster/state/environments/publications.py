@@ -161,10 +161,7 @@ class PublicationStore:
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Record files that only expired snapshots used, in the transaction that expires them.
-
-        The janitor deletes these files after the grace time.
-        """
+        """Record files that only expired snapshots used, so that the janitor deletes them later."""
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(

@@ -119,7 +119,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close changed entries and open new ones; count the added, changed and removed models.
+    """Write the changed entries of a version; count the added, changed and removed models.
 
     A model that only switches to an earlier state of its table, or back, does not count.
     """
@@ -262,7 +262,7 @@ class ShownStore:
         return [found for found in self.entries_on_tables(ids) if found[1].held is None]
 
     def entries_on_tables(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
-        """Return the current entries served by some tables, by environment and model."""
+        """Return the current entries that show the given tables, by environment and model."""
         query = _OF_LIVE.add_columns(*ENTRY).where(_ENTRY.valid_to.is_(None))
         rows = self.database.among(query, _ENTRY.table_id, table_ids)
         found = [(row.environment, read_entry(row)) for row in rows]
@@ -452,7 +452,7 @@ class VersionStore:
         """Return the version that a plan can be applied to; None if the environment has changed.
 
         This is the current version if every model has the same table and snapshot as at the plan's
-        base: runs and backfills publish versions that differ only in tables' rows.
+        base, because runs and backfills publish versions that differ only in tables' rows.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)

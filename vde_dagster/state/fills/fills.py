@@ -144,7 +144,7 @@ class FillRecord:
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
     def as_skipped(self) -> Skipped:
-        """Return the record of a later skip of the same rows, with this fill's time and cost."""
+        """Return this fill's time and cost, for the record of a later fill that is skipped."""
         if self.facts.skipped is not None:
             return self.facts.skipped
         return Skipped(
@@ -171,10 +171,7 @@ class FillRecord:
 
 
 def read_fill(row: Row[Any]) -> FillRecord:
-    """Read a fill from a row of the log of fills, or of pending fills.
-
-    Its `facts` contain only the columns that the query selected.
-    """
+    """Read a fill from a row of the log, or of pending fills; unselected facts are empty."""
     columns = row._mapping
     return value_from_row(
         FillRecord,
@@ -437,7 +434,7 @@ class FillStore:
 
 
 def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
-    """Replace the stored ranges that touch an interval by their union or difference with it."""
+    """Add an interval to the stored ranges of a table, or remove it from them."""
     touching = span(table_id, interval)
     rows = conn.execute(_TOUCHING_RANGES, touching).all()
     before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)

@@ -154,13 +154,13 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Models that read each other: all versions of an environment, or a plan's target."""
+    """Set of models that read each other: all versions of an environment, or a plan's target."""
 
     environment: str | None
     rows: list[EntryRow]
 
     def has(self, changed: Changed) -> bool:
-        """Return whether any table of these models is restated."""
+        """Return whether a restatement changes any table of these models."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:

@@ -96,7 +96,8 @@ class PendingStore:
         """Turn pending fills into filled intervals, in the publication's transaction.
 
         Args:
-            table_ids: The tables that move; None for all. Skipped fills are always included.
+            table_ids: Ids of the tables that the publication moves; None for all. Skipped fills are
+                always included.
         """
         own = _ROW.plan_id == plan_id
         if table_ids is not None:

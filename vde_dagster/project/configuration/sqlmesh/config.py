@@ -1,4 +1,4 @@
-"""The keys of SQLMesh's configuration as types, including keys without an effect.
+"""Types of SQLMesh's configuration, including keys that have no effect here.
 
 Project files import these types as `sqlmesh.core.config`. YAML files are checked with the same
 types (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
@@ -19,7 +19,7 @@ Unused = Annotated[Any, "unused"]
 
 
 class Shape(BaseModel):
-    """Part of the configuration; an unknown key is an error."""
+    """Base class of the configuration's parts; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -33,13 +33,13 @@ class Shape(BaseModel):
 
 
 class Anything(Shape):
-    """Part with arbitrary keys, such as a connection."""
+    """Part of the configuration with arbitrary keys, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
 
 
 class Connection(Anything):
-    """Connection to an engine, which the class's name contains: `GCPPostgresConnectionConfig`."""
+    """Connection to an engine; its class has the engine's name: `GCPPostgresConnectionConfig`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -51,7 +51,7 @@ _TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigque
 
 
 class NotificationTarget(Anything):
-    """Receiver of messages. The class's name contains its type: `SlackApiNotificationTarget`."""
+    """Receiver of messages; its class has the service's name: `SlackApiNotificationTarget`."""
 
     def __init__(self, **given: Any) -> None:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
@@ -81,7 +81,7 @@ AutoCategorizationMode = choices("AutoCategorizationMode", "full", "semi", "off"
 
 
 class CategorizerConfig(Shape):
-    """Mode of categorizing changes, by the model's type."""
+    """Modes for categorizing changes automatically, one for each type of model."""
 
     external: Any = AutoCategorizationMode.FULL
     python: Any = AutoCategorizationMode.FULL

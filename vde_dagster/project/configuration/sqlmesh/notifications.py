@@ -1,4 +1,4 @@
-"""Conversion of SQLMesh's `notification_targets`, also of users, to `[tool.vde.notify]`.
+"""Conversion of SQLMesh's `notification_targets` (project and users) to `[tool.vde.notify]`.
 
 Values from environment variables are replaced by `${NAME}`: settings are cached between loads and
 must not contain secrets.
@@ -119,7 +119,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 class _Hidden:
-    """Replaces the values of environment variables in texts by their names."""
+    """Replaces values of environment variables in texts by the variables' names."""
 
     def __init__(self, variables: Collection[str]) -> None:
         names = sorted(os.environ) if "*" in variables else sorted(variables)

@@ -84,7 +84,7 @@ _SETTINGS = {
 
 
 class _Meaning:
-    """Converts a configuration to settings."""
+    """Converts a SQLMesh configuration to settings of the project."""
 
     def __init__(self, written: WrittenConfig) -> None:
         self.written = written
