@@ -1,7 +1,7 @@
 """Mapping from words of the query sent to an engine to words of the author's query.
 
-The query sent to Spark has subqueries in place of table names, values in place of variables and
-filters in place of QUALIFY; all other words are the author's. The texts are compared word by word.
+In the query sent to Spark, subqueries replace table names, values replace variables, and filters
+replace QUALIFY. All other words are the author's, so the two texts are compared word by word.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = Fa
     """Return the offset in an author's query that corresponds to a range of the query sent.
 
     Args:
-        end: The end of the range; the range includes at least its first word.
-        whole: Whether all words of the range must occur in the query; otherwise some words suffice.
+        start, end: The range in `sent`; it includes at least the first word.
+        whole: Whether all words of the range must occur in the query; by default, a part suffices.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -42,9 +42,9 @@ def _words(text: str) -> list[Token]:
 
 
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
-    """Return where the first of several runs of words, given as (begin, length), occurs in `own`.
+    """Return the position in `own` of the first span of `texts` that occurs there, or None.
 
-    If a run occurs there several times, the words around it decide.
+    A span is (begin, length). If it occurs several times, the words around it decide.
     """
     theirs = [word.text for word in own]
     for first, length in spans:

@@ -1,4 +1,4 @@
-"""Casts of nested values by the names of their fields; Spark's CAST matches fields by position."""
+"""Casts of structs that match fields by name, because Spark's CAST matches them by position."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vde_dagster.sql.reading import is_star, name_of_call, parse_type, read_quer
 
 
 class UnmatchedField(ValueError):
-    """A struct has a field that the wanted type lacks.
+    """A struct value has a field that the wanted type does not have.
 
     Args:
-        field: The field's path from the column: `items.element.price`.
-        known: The fields of the wanted struct at that place.
+        field: The field's path from the column, for example `items.element.price`.
+        known: The fields that the wanted type has at this place.
     """
 
     def __init__(self, field: str, known: tuple[str, ...]) -> None:
@@ -26,15 +26,16 @@ class UnmatchedField(ValueError):
 
 
 def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> str:
-    """Write a cast from one Spark SQL type to another, with structs matched by names of fields.
+    """Write a cast from one Spark SQL type to another that matches fields of structs by name.
 
-    A field that the value lacks is NULL.
+    A field that only the wanted type has becomes NULL.
 
     Args:
-        strict: Whether to refuse a field that the wanted type lacks; else it is left out.
+        strict: Whether to raise an error if the value has a field that the wanted type does not
+            have; if False, the field is left out.
 
     Raises:
-        UnmatchedField: The value has a field that the wanted type lacks.
+        UnmatchedField: The value has a field that the wanted type does not have.
 
     >>> cast_by_name("s", "struct<y:int,x:int>", "struct<x:int,y:int>")
     "CAST(IF(s IS NULL, NULL, named_struct('x', s['x'], 'y', s['y'])) AS struct<x:int,y:int>)"
@@ -49,10 +50,10 @@ def cast_by_name(value: str, has: str, wanted: str, *, strict: bool = True) -> s
 
 
 def read_fields(value: str, has: str, wanted: str) -> str:
-    """Write a value of a Spark SQL type with the fields of another type, each read by its name.
+    """Write an expression that reads exactly the fields of the wanted type from a value, by name.
 
-    The result has only these fields, even if the value has more at run time. Fields that the value
-    lacks are NULL, without a type.
+    The result has only these fields, even if the value has more at run time. A field that the value
+    does not have is an untyped NULL.
 
     >>> read_fields("s", "struct<x:int,y:int>", "struct<x:int>")
     "IF(s IS NULL, NULL, named_struct('x', s['x']))"
@@ -69,7 +70,7 @@ class _Arranging:
     def value(
         self, value: str, has: exp.DataType, wanted: exp.DataType, path: str, depth: int
     ) -> str:
-        """Write a value whose structs have the wanted fields, in their order."""
+        """Write an expression for `value` whose structs have the wanted fields in their order."""
         if has.this != wanted.this:
             return value
         if has.this == exp.DType.STRUCT:
@@ -126,7 +127,7 @@ def _fields(struct: exp.DataType) -> Mapping[str, tuple[str, exp.DataType]]:
 
 
 def without_order(type_: str) -> str:
-    """Write a Spark SQL type with the fields of structs in the order of their names.
+    """Write a Spark SQL type with the fields of its structs sorted by name.
 
     >>> without_order("array<struct<y:int,X:string>>")
     'ARRAY<STRUCT<x:STRING,y:INT>>'
@@ -147,10 +148,10 @@ def _sorted_text(kind: exp.DataType) -> str:
 
 
 def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
-    """Return the names of fields of each struct that a query makes for an output column.
+    """Return the field names of each struct that a query creates for an output column.
 
-    A column without a struct in its own expression may get one from any subquery: then all structs
-    are returned.
+    If the column's own expression creates no struct, the column may get one from any subquery. Then
+    all structs are returned that the query does not create for another output column.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())
@@ -163,10 +164,11 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
 
 
 def columns_as_a_whole(query: str) -> set[str] | None:
-    """Return the names that a query reads as whole values: `x` of `s.x`, but not `s`.
+    """Return the columns and fields that a query reads as whole values.
 
     Returns:
-        Names in lower case; None for all names, if the query has a star.
+        Names in lower case, for example `x` for `s.x`, but not `s`. None means all names, because
+        the query has a star.
 
     >>> sorted(columns_as_a_whole("SELECT s.x, t.r.y.z, upper(u) FROM t") or ())
     ['u', 'x', 'z']
@@ -178,7 +180,7 @@ def columns_as_a_whole(query: str) -> set[str] | None:
 
 
 def type_fields(type_: str) -> list[tuple[str, ...]]:
-    """Return the names of fields of each struct in a Spark SQL type.
+    """Return the field names of each struct in a Spark SQL type, outer structs first.
 
     >>> type_fields("array<struct<y:int,X:struct<a:int>>>")
     [('y', 'x'), ('a',)]

@@ -1,7 +1,7 @@
-"""Expressions that define a column: through subqueries, VALUES and common table expressions.
+"""Search for the expressions that define a column in subqueries, VALUES and CTEs.
 
-The columns of tables are unknown here, so an unqualified name may have definitions in several
-sources; all are returned.
+The columns of tables are unknown here, so an unqualified column may come from several sources. Then
+the definitions in all of these sources are returned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Definition = exp.Expr | Stored | None
 
 
 def find_definitions(column: exp.Column) -> list[Definition]:
-    """Return the possible definitions of a column in the sources of its query."""
+    """Return the expressions and table columns that a column reference may refer to."""
     return list(_in_scopes(column))
 
 
@@ -101,7 +101,7 @@ def _around(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def read_rows(values: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the rows of VALUES; a row of one column may have no parentheses."""
+    """Return the rows of VALUES as lists of expressions."""
     return [row.expressions if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
 
 
@@ -111,7 +111,7 @@ def _cells(values: exp.Values, place: int) -> Iterator[Definition]:
 
 
 def _renamed(query: exp.Expr, names: list[str], name: str) -> Iterator[Definition]:
-    """Return the definitions of a query's column, which a list of aliases may rename."""
+    """Yield the definitions of a query's column; `names` are its columns' aliases, or empty."""
     if not names:
         yield from find_outputs(query, name)
     elif name in names:
@@ -119,7 +119,7 @@ def _renamed(query: exp.Expr, names: list[str], name: str) -> Iterator[Definitio
 
 
 def find_outputs(query: exp.Expr, name: str) -> Iterator[Definition]:
-    """Return the definitions of an output column, in every branch of a set operation."""
+    """Yield the definitions of an output column, one for each branch of a set operation."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         yield from find_outputs(query.this, name)

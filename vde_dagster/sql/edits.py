@@ -1,4 +1,4 @@
-"""Edits of a text, origins of expanded text, and removal of a macro's empty result."""
+"""Edits of a text, mapping of expanded text to its file, and removal of empty macro results."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
 def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
-    """Replace NOTHING, and the operator, comma or clause that would lack an operand, by blanks.
+    """Replace each NOTHING by blanks, together with its operator, comma or clause.
+
+    NOTHING is the result of a macro that returns no SQL. For example, `a AND NOTHING` becomes `a`.
 
     Args:
         tokens: The text's tokens, without comments.
 
     Returns:
-        The text, of the same length, and None; or the text and the offset of a NOTHING that cannot
-        be removed.
+        The text, which keeps its length, and the offset of a NOTHING that cannot be removed, or
+        None.
     """
     tokens = list(tokens)
     while True:
@@ -73,7 +75,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
 
 
 def _around(tokens: list[Token], at: int) -> tuple[int, int]:
-    """Extend a word's range to its brackets, NOT, alias and sort order."""
+    """Extend the range of a word to the brackets, NOT, alias and sort order around the word."""
     low = high = at
     while True:
         before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
@@ -92,7 +94,7 @@ def _around(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_neighbour(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Extend a range by a neighboring operator or comma; AND is preferred, as it binds tighter."""
+    """Extend a range by the operator, comma or clause next to it; None if there is nothing."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.
@@ -134,14 +136,14 @@ A piece that a macro wrote has one origin for all of its characters, stored inve
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text with macros expanded, and the origins of its pieces; the first piece begins at 0."""
+    """Text after macro expansion; `runs` maps its pieces to offsets in the file."""
 
     text: str
     runs: Runs = ((0, ~0),)
 
     @classmethod
     def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
-        """Concatenate pieces, each with its place as in `Runs`."""
+        """Concatenate pieces, given as (text, place); a place is an offset as in `Runs`."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
     @classmethod
@@ -158,7 +160,7 @@ class Expanded:
         return cls("".join(texts), tuple(runs) or ((0, ~0),))
 
     def origin(self, offset: int) -> int:
-        """Return the offset in the file that a character of the text came from."""
+        """Return the offset in the file for a character of the text."""
         place = place_in(self.runs, offset)
         return place if place >= 0 else ~place
 
@@ -167,14 +169,14 @@ class Expanded:
         return place_in(self.runs, offset) < 0
 
     def part(self, begin: int, end: int) -> Expanded:
-        """Return a part of the text, between two offsets in it."""
+        """Return the part of the text between two offsets."""
         first = bisect_right(self.runs, (begin, sys.maxsize))
         last = bisect_left(self.runs, (end, -sys.maxsize))
         inner = ((start - begin, place) for start, place in self.runs[first:last])
         return Expanded(self.text[begin:end], ((0, place_in(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the text with edits; inserted text has the origin of the edit's start."""
+        """Return the edited text; inserted text has the place of the edit's start."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):
@@ -184,7 +186,7 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Map the pieces of this text, which came from another text, to their original places."""
+        """Combine two expansions: this text was expanded from `outer`, which came from the file."""
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):
@@ -197,14 +199,14 @@ class Expanded:
 
 
 def place_in(runs: Runs, offset: int) -> int:
-    """Return the place, as in `Runs`, that a character came from."""
+    """Return the place of a character, as in `Runs`."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSource(SourceText):
-    """Text with variables replaced, whose locations refer to the original file."""
+    """Expanded text; the locations of its characters refer to the original file."""
 
     file: SourceText
     expanded: Expanded

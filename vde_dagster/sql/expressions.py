@@ -1,4 +1,4 @@
-"""Expressions outside of queries: the columns in them, and renaming of these columns."""
+"""Reading of expressions outside of queries, such as keys, and renaming of their columns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Mention = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One Spark SQL expression over columns.
+    """A Spark SQL expression over columns.
 
     Args:
-        mentions: Every column in the expression, with the offsets (start, end) of each part.
+        mentions: The parts of each column name in the expression, with each part's (start, end).
     """
 
     text: str
@@ -54,7 +54,7 @@ class Expression:
         return tuple(dict.fromkeys(parts[0] for parts, _ in self.mentions))
 
     def renamed(self, columns: Mapping[str, str]) -> str:
-        """Return the expression with renamed columns; the keys of `columns` are in lower case."""
+        """Return the expression with renamed columns; `columns` maps lower-case to new names."""
         edits = [
             Edit(*places[0], columns[parts[0].lower()])
             for parts, places in self.mentions
@@ -63,7 +63,7 @@ class Expression:
         return apply_edits(self.text, edits)
 
     def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the expression with renamed columns, by table; old names are in lower case."""
+        """Return the expression with renamed columns; `sides` has new names by table and column."""
         edits = []
         for parts, places in self.mentions:
             columns = sides.get(parts[0].lower(), {})
@@ -116,11 +116,11 @@ def in_spark(
     *,
     is_partition: bool = False,
 ) -> str:
-    """Return an expression of another dialect in Spark SQL.
+    """Translate an expression from another dialect to Spark SQL.
 
     Args:
-        trusted: Functions of the dialect that are assumed to be equal on Spark.
-        is_partition: Whether the text is a column or a partition transform, for Iceberg.
+        trusted: Functions of the dialect that are assumed to have the same result on Spark.
+        is_partition: Whether the text is a partition field: a column or an Iceberg transform.
 
     Raises:
         ValueError: The text cannot be parsed or translated; the message has the reason.
@@ -143,15 +143,16 @@ def in_spark(
 
 
 def _partition_in_spark(text: str, dialect: str, trusted: frozenset[str]) -> str:
-    """Return a column or a partition transform of another dialect for Iceberg.
+    """Translate a partition field from another dialect: a column or an Iceberg transform.
 
-    A date that is cut to a unit is Iceberg's transform of that unit.
+    A truncated date becomes a transform; for example, `date_trunc('month', d)` becomes `months(d)`.
 
     Args:
-        trusted: Functions of the dialect that are taken to be Iceberg's transforms.
+        trusted: Functions of the dialect that are assumed to be Iceberg's transforms.
 
     Raises:
-        ValueError: The text is neither, or a function with another meaning than the transform.
+        ValueError: The text is not a partition field, or its function means something else in
+            the dialect.
     """
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -200,7 +201,7 @@ _PARTS_OF_DATES = frozenset({"month", "day", "hour"})
 
 
 def bracketed(text: str, dialect: str) -> str:
-    """Put brackets around an SQL expression that consists of an operator and operands."""
+    """Put brackets around an SQL expression if it is an operator with operands."""
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 

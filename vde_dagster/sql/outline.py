@@ -1,7 +1,8 @@
-"""The outline of a query's text: its WITH clause, the pieces of its SELECTs, QUALIFY as a filter.
+"""Finds clauses in a query's text, and rewrites QUALIFY as a filter.
 
-The author's words stay; added names begin with an underscore. DISTINCT, ORDER BY and LIMIT come
-after the filter, so they move out of the subquery.
+The author's words stay, and added names begin with an underscore. A query with QUALIFY becomes a
+subquery with a filter around it. DISTINCT, ORDER BY and LIMIT apply after the filter, so they move
+to the outer query.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _VALUE_ENDS = NAMES | {T.R_PAREN, T.R_BRACKET, T.STRING, T.NUMBER, T.END, T.NULL
 
 
 class SelectPieces:
-    """The SELECT that a token belongs to, in pieces.
+    """Finds the clauses of the SELECT that a token belongs to.
 
     Args:
-        inside: Index of a token of the SELECT that is in no nested SELECT.
+        inside: Index of a token of the SELECT, outside of nested SELECTs.
     """
 
     def __init__(self, text: str, tokens: list[Token], inside: int) -> None:
@@ -49,7 +50,7 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of some tokens, with edits given as offsets in the whole text."""
+        """Return the text of a range of tokens; offsets of `edits` refer to the whole text."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
@@ -92,7 +93,7 @@ class SelectPieces:
         return written.strip("`").lower()
 
     def aliases(self) -> dict[str, str]:
-        """Return the expressions of the SELECT list by their aliases."""
+        """Return the expressions of the SELECT list by alias."""
         found = {}
         for start, end in self._items(*self._list):
             if end - start < 2 or self._kind(end - 1) not in NAMES:
@@ -109,7 +110,11 @@ _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def without_qualify(text: str) -> str:
-    """Rewrite every QUALIFY of a query; raise ParseError or TokenError if it is unreadable."""
+    """Rewrite every QUALIFY of a query as a filter.
+
+    Raises:
+        ParseError, TokenError: SQLGlot cannot read the query.
+    """
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
         found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]
@@ -149,7 +154,7 @@ class _Select(SelectPieces):
         return f"{self._text[:begin]}{outer}{tail}{self._text[end:]}"
 
     def _condition_text(self) -> str:
-        """Return the condition, with aliases replaced by their expressions."""
+        """Return the condition of QUALIFY, with aliases of the SELECT replaced by expressions."""
         aliases = self.aliases()
         edits = []
         for index in range(*self._condition):
@@ -162,7 +167,7 @@ class _Select(SelectPieces):
         return self._slice(*self._condition, edits)
 
     def _tail_text(self) -> tuple[str, list[tuple[str, str]]]:
-        """Return ORDER BY and LIMIT for the outer query, and sort keys for the inner query."""
+        """Return ORDER BY and LIMIT for the outer query, and hidden sort keys for the subquery."""
         start, end = self._tail
         if start == end:
             return "", []

@@ -1,8 +1,8 @@
-"""A Spark query in its author's words, without comments and formatting.
+"""Formatting of a Spark query on one line, in the author's words and without comments.
 
-SQLGlot's generator replaces words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here tokens stay as
-written, and only the spaces between them follow rules, so that reformatting does not change the
-text.
+SQLGlot's generator would replace words; for example, `nvl` becomes `COALESCE`. Here, tokens stay as
+written. Only the spaces between tokens follow rules, so that two queries that differ only in their
+formatting have the same text.
 
 >>> from sqlglot import tokenize
 >>> text = "select  nvl(a,0)AS b -- or nothing"
@@ -38,12 +38,12 @@ _AS_WRITTEN = frozenset("${}@:?!~\\")
 def to_one_line(
     text: str, tokens: Iterable[Token], prefixes: Mapping[int, str], qualifiers: Container[int]
 ) -> Expanded:
-    """Write a query's tokens in one line, with time variables as `@name`.
+    """Write a query's tokens on one line, with time variables as `@name`.
 
     Args:
         text: The query, with placeholders for its time variables.
         prefixes: Text to put before tokens, by their offset.
-        qualifiers: Offsets of tokens to leave out, each with the following dot.
+        qualifiers: Offsets of tokens to leave out; the dot after each token is left out, too.
     """
     out: list[str] = []
     runs: list[tuple[int, int]] = []
@@ -95,7 +95,7 @@ def to_one_line(
 
 
 def _is_value(token: str) -> bool:
-    """Return whether a token may end a value, so that a minus after it subtracts."""
+    """Return whether a token may end a value, so that a following minus is a subtraction."""
     if token[-1:].isalnum() or token[-1:] == "_":
         return token.rsplit(None, 1)[-1].upper() not in CLAUSE_WORDS
     return token[-1:] in (")", "]", "}", "'", '"', "`", ".") and token != "."

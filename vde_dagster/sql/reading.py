@@ -1,4 +1,4 @@
-"""Reading of a Spark SQL query: its tokens, and its tree."""
+"""Parsing of Spark SQL with SQLGlot to tokens and trees."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ DOUBT = "vde_doubt"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query after parsing.
+    """A parsed query.
 
     Args:
-        tree: Calls are `exp.Anonymous`, literals are text as written, and identifiers have their
-            offsets in `meta`. The tree serves analysis only; no SQL is written from it.
+        tree: The syntax tree, for analysis only; no SQL is generated from it. Calls are
+            `exp.Anonymous`, literals have the author's text, and identifiers have their offsets
+            in `meta`.
     """
 
     text: str
@@ -39,7 +40,7 @@ class Reading:
 
     @property
     def with_clause(self) -> str:
-        """The WITH clause that the query begins with; empty without one."""
+        """The WITH clause that the query begins with; empty if it has none."""
         return self.text[: with_end(self.tokens)]
 
     @property
@@ -51,7 +52,7 @@ class Reading:
 
 
 def with_end(tokens: list[Token]) -> int:
-    """Return the offset after the WITH clause that a query begins with; 0 without one."""
+    """Return the offset after the WITH clause that a query begins with; 0 if it has none."""
     if not tokens or tokens[0].token_type != TokenType.WITH:
         return 0
     depth = 0
@@ -66,7 +67,7 @@ def with_end(tokens: list[Token]) -> int:
 
 
 def name_of_call(e: exp.Expr) -> str:
-    """Return the lower-case name of a call as written; "" for any other node."""
+    """Return a call's name in lower case, without resolving synonyms; "" for other nodes."""
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
@@ -76,7 +77,7 @@ def is_star(e: exp.Expr) -> bool:
 
 
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
-    """Read a text of statements: its tokens, and trees; None for an empty statement.
+    """Return the tokens of a text, and a tree for each of its statements (None if empty).
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text.
@@ -131,12 +132,12 @@ def parse_plain(
 ) -> exp.Expr:
     """Parse one statement or expression into SQLGlot's own classes.
 
-    User macros and lint rules expect trees with SQLGlot's classes. For Spark, a doubled quote
-    within a string is one quote and operators are grouped as Spark groups them; SQLGlot's parser
-    alone would read `'C''1'` as `'C1'`.
+    User macros and lint rules expect trees with SQLGlot's classes. For Spark, operators are
+    grouped as in Spark, and a doubled quote within a string is one quote: SQLGlot's parser alone
+    would read `'C''1'` as `'C1'`.
 
     Args:
-        into: The class to parse into, as SQLGlot's `parse_one` takes it.
+        into: The class to parse into; see SQLGlot's `parse_one`.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read the text, or it has no statement.
@@ -157,7 +158,7 @@ def parse_plain_statements(text: str, dialect: str | Dialect = "spark") -> list[
 
 
 def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
-    """Parse a type; in Spark, a field's comment may have doubled quotes. VOID becomes NULL.
+    """Parse a type. VOID becomes NULL, and a field's comment may have doubled quotes.
 
     Raises:
         ParseError, TokenError, ValueError, TypeError: SQLGlot cannot read the text.
@@ -187,7 +188,7 @@ def parse_type(text: str, dialect: str = "spark") -> exp.DataType:
 
 
 def _count_parts(tokens: list[Token]) -> int:
-    """Count the fields of all structs, and the types of elements, keys and values."""
+    """Count a type's parts: fields of structs, elements of arrays, keys and values of maps."""
     parts = brackets = 0
     for token in tokens:
         brackets += (token.text == "(") - (token.text == ")")
@@ -232,7 +233,7 @@ def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
 
 
 def _with_bracketed_literals(tokens: list[Token]) -> list[Token]:
-    """Put brackets around `DATE '…'` before `::`, which SQLGlot (30.30) would apply to the text."""
+    """Put brackets around `DATE '…'` before `::`; SQLGlot (30.30) would cast only the text."""
     if not any(token.text == "::" for token in tokens):
         return tokens
     made: list[Token] = []
@@ -255,7 +256,7 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Return whether an outer join to LATERAL lacks ON; SQLGlot writes ON TRUE after it."""
+    """Return whether an outer join to LATERAL has no ON, because SQLGlot would add ON TRUE."""
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
         and (join.side == "LEFT" or join.kind == "OUTER")

@@ -1,10 +1,10 @@
 """A small scanner of SQL text, for finding headers, statements and macro calls.
 
-It recognizes strings, quoted identifiers, comments and brackets, but no grammar: text may still
-contain macros. It is fast to import.
+It recognizes strings, quoted identifiers, comments and brackets, but no grammar, because a text may
+still contain macros. It is fast to import.
 
-SQLGlot's compiled parser does not limit nesting: a text of twenty thousand brackets crashes the
-process, and a few hundred nested types take minutes. So brackets are counted first.
+The scanner also limits the nesting of brackets, because SQLGlot's compiled parser does not: a text
+of twenty thousand brackets crashes the process, and a few hundred nested types take minutes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
 
 
 def _runs(backslash: bool, signs: str, *others: str) -> re.Pattern[str]:
-    """Match words, strings, quoted identifiers, signs and other patterns."""
+    """Return a pattern that matches a word, a string, a quoted identifier or a sign."""
     string, quoted = _quotes(backslash)
     one = [r"(?![rR]')\w+", rf"[\s{signs}]+", r"-(?!-)", r"/(?!\*)", *others, string, quoted]
     return re.compile(f"(?:{'|'.join(one)})*", re.DOTALL)
@@ -91,7 +91,7 @@ class Token(NamedTuple):
 
     @staticmethod
     def split(text: str | SourceText, dialect: str = "spark") -> list[Token]:
-        """Split a text of a dialect into its tokens, without comments.
+        """Split a text into tokens, without comments.
 
         Raises:
             ProjectError: A string, quoted identifier or comment is not closed.
@@ -105,14 +105,14 @@ class Token(NamedTuple):
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether the token is a string: double quotes mark identifiers in some dialects."""
+        """Return whether the token is a string; double quotes are not strings in some dialects."""
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, or a part of it, with the location of each offset."""
+    """A file's text, or a part of it; `location` returns the line and column of an offset."""
 
     path: Path
     text: str
@@ -125,7 +125,7 @@ class SourceText:
         return SourceLocation(self.path, line, column)
 
     def stretch(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the offsets from a place to the end of its line; the whole text without a line."""
+        """Return the range from a location to its line's end; the whole text if it has no line."""
         if location.line is None:
             return 0, len(self.text)
         start = 0
@@ -143,14 +143,14 @@ class SourceText:
         *,
         unknown: Unknown | None = None,
     ) -> ProjectError:
-        """Make an error that points at an offset."""
+        """Create an error with the location of an offset."""
         return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
 
     def closing(self, tokens: list[Token], opening: int) -> int:
         """Return the index of the bracket that closes the one at `opening`.
 
         Raises:
-            ProjectError: The bracket is not closed, or closed by a bracket of another shape.
+            ProjectError: The bracket is not closed, or closed by a bracket of another kind.
         """
         stack: list[Token] = []
         for index in range(opening, len(tokens)):
@@ -205,11 +205,11 @@ def scan(
 
 
 def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
-    """Find the end of a statement in one search, much faster than token by token.
+    """Find the end of a statement without scanning its tokens, which is much faster.
 
     Returns:
-        The offset of its semicolon, or of the text's end; None if `scan` is needed: for comments
-        before the semicolon, consecutive commas, and unclosed parts.
+        The offset of the statement's semicolon, or of the text's end. None if `scan` is needed,
+        because there are comments, consecutive commas or unclosed strings before the semicolon.
     """
     found = _PLAIN[backslash].match(source.text, start)
     end = found.end() if found else start
@@ -217,7 +217,7 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
 
 def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
-    """Find the next `@` outside strings, quoted identifiers and comments; raises as `scan`."""
+    """Find the next `@` outside strings, quoted identifiers and comments; errors as in `scan`."""
     found = _BEFORE_AT[backslash].match(source.text, start, end)
     position = found.end() if found else start
     if position == end or source.text[position] == "@":
@@ -280,7 +280,7 @@ def unquote(token: Token) -> str:
 
 
 def raw_text(source: SourceText, tokens: list[Token]) -> str:
-    """Return the text of a run of tokens in one line, without its comments."""
+    """Return the text of consecutive tokens on one line, without comments."""
     pieces: list[str] = []
     previous: Token | None = None
     for token in tokens:
@@ -304,7 +304,7 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Return the offset of the first bracket beyond the supported nesting depth, or None."""
+    """Return the offset of the first bracket that is nested too deeply, or None."""
     if not _may_be_deep(source.text):
         return None
     try:
@@ -315,14 +315,14 @@ def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
 
 
 def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
-    """Raise a ProjectError with the place if a text is nested too deeply."""
+    """Raise a ProjectError with the location if a text is nested too deeply."""
     found = too_deep(source, backslash=backslash)
     if found is not None:
         raise source.error(NESTED, found, NESTED_HINT)
 
 
 def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
-    """Create the error, with its likely place, for a text that exhausted the parser's stack."""
+    """Create the error for a text that exhausted the parser's stack, with the deepest place."""
     try:
         offset, depth = deepest(source)
     except ProjectError:
@@ -334,7 +334,7 @@ def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectErr
 
 
 def _may_be_deep(text: str) -> bool:
-    """Count openings, which is much faster than matching them with closings."""
+    """Return whether a text has many opening brackets; a fast check before `deepest`."""
     brackets = sum(text.count(opening) for opening in OPENING)
     if brackets + text.count("<") > DEEPEST:
         return True
@@ -347,7 +347,7 @@ def deepest(
     backslash: bool = True,
     stop_at: int | None = None,
 ) -> tuple[int, int]:
-    """Return the offset and level of a text's most deeply nested place; stop at level `stop_at`."""
+    """Return offset and level of the most deeply nested place; stop at the level `stop_at`."""
     found, most = 0, 0
     levels: list[str] = []
     before = ""

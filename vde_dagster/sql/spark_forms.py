@@ -1,4 +1,4 @@
-"""Edits of forms that SQLGlot accepts in Spark SQL but Spark does not.
+"""Rewrites of forms that SQLGlot accepts in Spark SQL but Spark does not.
 
 Only forms with an exact equivalent in Spark are rewritten, in place; the rest of the author's text
 stays unchanged. Other forms are mistakes, which are reported when the project is loaded.
@@ -69,7 +69,7 @@ _TAIL = frozenset(
 
 
 class NoSparkForm(Exception):
-    """A form that Spark does not have, with its offset."""
+    """The query has a form that Spark does not have; `offset` is its position."""
 
     def __init__(self, offset: int, message: str, hint: str) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ def spark_forms(text: str) -> list[Edit]:
 
 
 def _may_need_edits(text: str) -> bool:
-    """Return whether `_MAYBE` may be found in a text; cheaper than the search itself."""
+    """Return whether a text may match `_MAYBE`; much cheaper than the match itself."""
     if not text.isascii() or "[" in text or "::" in text:
         return True
     upper = text.upper()
@@ -299,7 +299,7 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _clause_end(tokens: list[Token], index: int, ends: frozenset[str]) -> int:
-    """Return the next position of some words outside brackets, or the query's end."""
+    """Return the index of the next token in `ends` outside brackets, or the query's end."""
     depth = 0
     while index < len(tokens):
         word = _word(tokens, index)

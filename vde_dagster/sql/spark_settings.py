@@ -1,8 +1,8 @@
-"""Settings of Spark's sessions by their effect: on speed, on results, or on the language.
+"""Settings of Spark sessions that can change the results of a query.
 
-Versions compare queries by rules that hold for Spark's defaults. Any setting that may break a rule
-makes the queries of its session opaque. The lists cover every setting of Spark 4.1;
-`vde_dagster_tests/spark/test_spark_settings.py` compares them with Spark's own list.
+Versions compare queries by rules that hold for Spark's default settings. If a session has a setting
+that may break a rule, its queries are opaque: they are compared as text. The lists cover every
+setting of Spark 4.1; `vde_dagster_tests/spark/test_spark_settings.py` compares them with its list.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def decides_answers(key: str) -> bool:
 
 
 def breaks_rules(key: str, value: str | None) -> bool:
-    """Return whether the rules of versions may not hold in a session with a setting.
+    """Return whether a setting may break the rules that versions use to compare queries.
 
     >>> breaks_rules("spark.sql.caseSensitive", "true")
     True
@@ -74,7 +74,7 @@ def breaks_rules(key: str, value: str | None) -> bool:
     False
 
     Args:
-        value: None for an unknown value.
+        value: The setting's value; None if it is unknown.
     """
     if not decides_answers(key) or key.startswith(_RULES_HOLD):
         return False
@@ -94,7 +94,7 @@ _VALUE = re.compile(r"[\w.,:/+\- ]+")
 
 
 def read_settings(statements: Iterable[str]) -> list[tuple[str, str | None]]:
-    """Return the settings that statements of a session set; None for values that are not literal.
+    """Return the settings that SET and RESET statements change, with literal values or None.
 
     >>> read_settings(["SET spark.sql.caseSensitive = true", "RESET spark.sql.ansi.enabled"])
     [('spark.sql.caseSensitive', 'true'), ('spark.sql.ansi.enabled', None)]

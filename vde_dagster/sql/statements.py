@@ -1,4 +1,4 @@
-"""Statements read word by word: temporary views, and names of tables, as in GRANT."""
+"""Reading of statements word by word: temporary views, and names of tables, as in GRANT."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vde_dagster.sql.scanner import CLOSING, OPENING, Token, unquote
 
 @dataclass(frozen=True, slots=True)
 class TemporaryView:
-    """A name that a statement gives to a query.
+    """A temporary view or cached table that a statement creates.
 
     Args:
-        columns: Names for the query's columns, quotes included; empty to keep the query's names.
-        start: Offset in the statement where the query begins; None without a query.
+        columns: New names of the query's columns, with quotes; empty if the names stay.
+        start: Offset in the statement at which the query begins; None if it has no query.
         problem: The reason why the view cannot be part of a model's query, and a hint; or None.
     """
 
@@ -87,7 +87,7 @@ def _cached(tokens: list[Token], words: list[str]) -> TemporaryView | None:
 
 
 def _behind_as(tokens: list[Token], words: list[str], at: int) -> int | None:
-    """Return the start of the query after the first `AS` outside brackets."""
+    """Return the offset after the first `AS` outside brackets, or None."""
     depth = 0
     for index in range(at, len(tokens) - 1):
         depth += (words[index] in OPENING) - (words[index] in CLOSING)
@@ -99,7 +99,7 @@ def _behind_as(tokens: list[Token], words: list[str], at: int) -> int | None:
 
 
 def _first_words(tokens: list[Token], at: int) -> tuple[str, ...]:
-    """Return the first word of each item in the brackets that open at a token."""
+    """Return the first word of each item in a list in brackets, as `a` and `b` of `(a, b INT)`."""
     out, depth, first = [], 0, False
     for token in tokens[at:]:
         depth += (token.text in OPENING) - (token.text in CLOSING)
@@ -112,12 +112,12 @@ def _first_words(tokens: list[Token], at: int) -> tuple[str, ...]:
 
 
 def replace_dotted_names(statement: str, meaning: Callable[[list[str]], str | None]) -> str:
-    """Replace names of two or three parts anywhere in a statement.
+    """Replace names such as `a.b` and `a.b.c` anywhere in a statement.
 
-    A name is two or three words with dots between them, without a bracket after it.
+    A name with an opening bracket after it is a function and stays.
 
     Args:
-        meaning: Returns the replacement for the unquoted parts of a name; None keeps the name.
+        meaning: Returns the new text for a name's unquoted parts, or None to keep the name.
     """
     tokens = Token.split(statement)
     edits = []

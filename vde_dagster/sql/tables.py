@@ -1,4 +1,4 @@
-"""The tables that a query reads, distinguished from names of its WITH clauses."""
+"""Search for the tables that a query reads, as opposed to names of its CTEs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """Find all tables, breadth first; twice as fast as SQLGlot's own walk, which visits names."""
+    """Find all tables, breadth first; twice as fast as SQLGlot's walk, which visits all nodes."""
     ends = {Identifier, Literal, str, bool, type(None)}
     nodes = [tree]
     for node in nodes:
@@ -33,13 +33,13 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
 
 
 class _Withs:
-    """The scopes of names defined by a query's WITH clauses, each clause visited once."""
+    """Resolves table names to CTEs of a query's WITH clauses."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 
     def define(self, table: exp.Table) -> bool:
-        """Return whether a name refers to a CTE at its place.
+        """Return whether a table name refers to a CTE.
 
         A CTE is visible to the query that owns the WITH, to later CTEs of this WITH, and with
         RECURSIVE to itself.

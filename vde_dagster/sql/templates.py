@@ -1,4 +1,4 @@
-"""Templates in SQL text: blocks and comments of Jinja, and comments that begin with `#`."""
+"""Search for Jinja blocks and Jinja comments in SQL, and conversion of `#` comments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JinjaBlock:
 
     Args:
         kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
-        body: Offset of the part to render.
+        body: Offset at which the part to render begins.
     """
 
     kind: str
@@ -71,7 +71,7 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
 
 
 def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
-    """Scan up to the first unclosed token, which is reported separately."""
+    """Yield tokens up to the first unclosed token; another check raises the error for it."""
     with contextlib.suppress(ProjectError):
         yield from scan(source, position, backslash=backslash)
 
@@ -129,11 +129,11 @@ _PIECES = re.compile(
 
 
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Write `# why` as `--why` in dialects with such comments; offsets stay.
+    """Write `# why` as `--why` if the dialect has `#` comments; offsets do not change.
 
-    Without room for the dashes, the comment is replaced by blanks.
+    If `#` is not followed by a space, `--` does not fit, and blanks replace the comment.
 
-    `dialect` is the dialect of a file whose first header does not name one.
+    `dialect` is used if the file's first header does not name a dialect.
     """
     if "#" not in source.text:
         return source

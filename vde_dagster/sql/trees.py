@@ -1,4 +1,4 @@
-"""Placeholders of parameters, the dialect for reading, and the cache of trees."""
+"""Placeholders for parameters, the dialect for parsing, and the cache of trees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACEHOLDER = _PREFIX + "{}__"
 
 
 def placeholder(name: str) -> str:
-    """Return the identifier that replaces `@name` while SQLGlot parses (any dialect)."""
+    """Return the identifier that replaces `@name` while SQLGlot parses a text."""
     return _PLACEHOLDER.format(name)
 
 
@@ -36,10 +36,10 @@ def has_placeholder(text: str) -> bool:
 
 @lru_cache(maxsize=16)
 def untranslated(dialect: str) -> Dialect:
-    """Return a dialect that does not translate formats, in reading and in writing.
+    """Return a SQLGlot dialect that keeps formats of dates and numbers as they are written.
 
-    SQLGlot translates every format to Python's and back, so `'y'` and `'yyyy'` become equal,
-    although Spark pads the year only for the second.
+    SQLGlot's own dialects translate every format to Python's format and back, so that `'y'` and
+    `'yyyy'` become equal, although Spark pads the year only for `'yyyy'`.
 
     Raises:
         ValueError: SQLGlot has no such dialect.
@@ -56,9 +56,9 @@ _MOST = 900_000
 
 
 class ParsedQueries:
-    """A cache of trees by their queries' texts, because parsing takes most of a first load.
+    """A cache of syntax trees by query text, because parsing takes most of a first load.
 
-    Loading a project fills it, planning takes the trees out again.
+    Loading a project fills the cache, and planning takes the trees out again.
 
     Args:
         most: Maximum number of characters of queries with cached trees. A character takes about 130
@@ -102,8 +102,8 @@ _ALLOCATIONS = 1_500_000
 def collect_rarely() -> None:
     """Make the garbage collector of this process run less often.
 
-    Only for a short process without other code: a syntax tree has thousands of objects, and with
-    Python's threshold of 700 each would be visited several times without effect.
+    Use this only in a short process without other code. A syntax tree has thousands of objects, and
+    with Python's default threshold of 700, each would be visited several times without effect.
     """
     gc.set_threshold(_ALLOCATIONS, 20, 20)
 

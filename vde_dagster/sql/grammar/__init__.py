@@ -1,4 +1,4 @@
-"""The grammar of the installed Spark: checks without a JVM whether it accepts a text.
+"""Checks, without a JVM, whether the grammar of the installed Spark accepts a text.
 
 `spark` loads the grammar from Spark's own classes (`compiled`) and splits a text into tokens;
 `recogniser` finds the first token that the grammar does not accept. Further checks of Spark's

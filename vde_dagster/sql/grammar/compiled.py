@@ -1,7 +1,8 @@
-"""Reading of the installed Spark's compiled parser: class files with ANTLR's network of states.
+"""Reader of the installed Spark's compiled parser.
 
-Chapter 4 of the Java Virtual Machine Specification describes class files; the network has the
-format of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
+The parser's class files contain the grammar as ANTLR's network of states. Chapter 4 of the Java
+Virtual Machine Specification describes class files. The network has the format of ANTLR 4.10 and
+later (`ATNSerializer.java`, version 4).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 @lru_cache(maxsize=1)
 def spark_jar() -> Path | None:
-    """Return the archive with the installed Spark's parser; None if Spark has no JVM."""
+    """Return the JAR file with the installed Spark's parser; None if it is not found."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else list((spec and spec.submodule_search_locations) or ())
@@ -33,12 +34,12 @@ _reasons: list[str] = []
 
 
 def note_unusable(reason: str) -> None:
-    """Record that this process checks queries without Spark's grammar."""
+    """Record why Spark's grammar cannot be used, for `grammar_warnings`."""
     _reasons[:] = [reason]
 
 
 def grammar_warnings() -> tuple[str, ...]:
-    """Return the warning that queries were checked without Spark's grammar, if they were."""
+    """Return a warning if queries were checked without Spark's grammar, otherwise nothing."""
     return tuple(
         f"the grammar of the installed Spark could not be read from {spark_jar()} ({reason}); "
         "syntax that only Spark refuses is reported when a query runs"
@@ -84,7 +85,7 @@ class ClassFile:
             self._method()
 
     def tests(self, suffix: str) -> dict[int, Test]:
-        """Return predicates by number, from methods (each one `switch`) with this ending."""
+        """Return predicates by number, from the methods whose names end with `suffix`."""
         found: dict[int, Test] = {}
         for name, code in self._methods.items():
             if name.endswith(suffix):
@@ -195,10 +196,10 @@ class Edge(NamedTuple):
 
     Args:
         target: The next state; for a call, the state after the call.
-        first: For a call, the called rule's start; for a predicate, its rule.
-        second: For a call, the called rule; for a predicate, its number.
-        third: For a call, the minimum precedence passed to the rule.
-        symbols: Ranges of the tokens or characters that it accepts, both ends included.
+        first: For a call, the called rule's first state; for a predicate, the predicate's rule.
+        second: For a call, the called rule's number; for a predicate, its number.
+        third: For a call, the minimum precedence that is passed to the rule.
+        symbols: Ranges of the accepted tokens or characters, both ends included.
     """
 
     kind: int
@@ -210,7 +211,7 @@ class Edge(NamedTuple):
 
 
 class Network(NamedTuple):
-    """States of a grammar: edges, start and end states of rules, and a lexer's token per rule."""
+    """A grammar as a network: edges by state, and rules with their first and last states."""
 
     edges: list[list[Edge]]
     stops: set[int]
@@ -220,11 +221,15 @@ class Network(NamedTuple):
 
 
 class UnknownFormat(Exception):
-    """The network was written by another version of ANTLR."""
+    """The network has an unknown format or content, as from another version of ANTLR."""
 
 
 def read_network(text: str) -> Network:
-    """Read a network from a Java parser's constant; raise UnknownFormat for other versions."""
+    """Read a network from the string constant of a compiled parser.
+
+    Raises:
+        UnknownFormat: The constant has another version of the format.
+    """
     numbers = _numbers(text)
     take = numbers.__next__
     version = take()
@@ -264,7 +269,7 @@ def read_network(text: str) -> Network:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Decode numbers of up to 31 bits from UTF-16 units: a first bit of 1 marks two units."""
+    """Decode numbers from UTF-16 units; a number above 15 bits takes two units."""
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:
         return iter(units)

@@ -1,7 +1,7 @@
-"""Typed literals that Spark's grammar accepts and its parser cannot read.
+"""Checks of typed literals, such as DATE '…', that Spark's grammar accepts in any case.
 
-The rules follow Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`; names of time zones are not
-checked.
+Spark's parser refuses a literal with an invalid text after the grammar accepted it. The rules
+follow Spark 4.1's `IntervalUtils` and `SparkDateTimeUtils`. Names of time zones are not checked.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FROM_TO = {
 
 
 class Malformed(NamedTuple):
-    """An unreadable literal: the indexes of its words, and a valid example."""
+    """An invalid literal: the indexes of its words in the query, and an example that is valid."""
 
     start: int
     end: int

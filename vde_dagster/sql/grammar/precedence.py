@@ -1,4 +1,4 @@
-"""Brackets for operators that Spark and SQLGlot's parser group differently.
+"""Adds brackets around operators that SQLGlot's parser would group differently than Spark.
 
 In Spark `&` binds tighter than `^`, and `^` tighter than `|`; `||` binds like `+`. Comparisons are
 one level, below all of these and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
@@ -59,10 +59,10 @@ _CLOSING = frozenset({T.R_PAREN, T.R_BRACKET, T.END})
 
 @dataclass(slots=True)
 class _Run:
-    """An expression of values and operators.
+    """An expression of operands and operators, while it is read.
 
     Args:
-        operators: (index, width, level) of each binary operator.
+        operators: (index, number of tokens, precedence level) of each binary operator.
         predicate: Whether a predicate such as LIKE precedes or follows the expression.
         between: Whether the next AND belongs to a BETWEEN.
     """
@@ -78,7 +78,7 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
     """Return the tokens with brackets that make SQLGlot group them as Spark does.
 
     Returns:
-        The list itself if no brackets are needed; None if too many are needed.
+        `tokens` itself if no brackets are needed, or None if too many are needed.
     """
     kinds = {token.token_type for token in tokens}
     compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)
@@ -93,7 +93,7 @@ def with_brackets(tokens: list[Token]) -> list[Token] | None:
 
 
 def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
-    """Return whether two comparisons, or `<<` and `>>`, may be adjacent without brackets."""
+    """Return whether an expression may have two comparison or shift operators in sequence."""
     if not kinds & COMPARISONS:
         return False
     last = -1
@@ -157,7 +157,7 @@ class _Bracketer:
         return self._tokens[index].token_type if index < len(self._tokens) else None
 
     def _is_binary(self, run: _Run, index: int) -> bool:
-        """Return whether an operator has an operand on its left; `*` may mean all columns."""
+        """Return whether an operator has an operand on its left, unlike a sign or a star."""
         if index == run.start:
             return False
         if run.operators and sum(run.operators[-1][:2]) == index:
@@ -168,7 +168,7 @@ class _Bracketer:
         return before not in _ENDS and before not in (T.DOT, T.PLUS, T.PIPE_SLASH)
 
     def _ended(self, run: _Run, index: int, kind: TokenType) -> _Run:
-        """End an expression at a word or comma, and begin the next one."""
+        """End the expression before a word or comma, and return the one that begins after it."""
         following = _Run(index + 1)
         if kind in _PREDICATES:
             run.predicate = following.predicate = True
@@ -209,7 +209,7 @@ class _Bracketer:
             self._join(operands, waiting)
 
     def _join(self, operands: list[tuple[int, int, int]], waiting: list[tuple[int, int]]) -> None:
-        """Merge the last two operands, with the operator between them, into one operand."""
+        """Merge the last two operands and the operator between them into one operand."""
         _, there = waiting.pop()
         right_start, right_end, right = operands.pop()
         left_start, left_end, left = operands.pop()
@@ -220,7 +220,7 @@ class _Bracketer:
         operands.append((left_start, right_end, there))
 
     def _operand_end(self, start: int, limit: int) -> int:
-        """Return the end of the operand that begins at a token, including an alias."""
+        """Return the index after the operand that begins at a token."""
         index = start
         while self._kind(index) in _SIGNS:
             index += 1
@@ -255,7 +255,7 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around tokens; outer brackets are added after inner ones."""
+        """Put brackets around a range of tokens; the caller adds inner brackets first."""
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

@@ -1,8 +1,9 @@
-"""A recognizer for ANTLR grammars: it accepts or refuses tokens and builds no tree.
+"""A recognizer for ANTLR grammars. It accepts or refuses a text but builds no tree.
 
-Each rule, with each precedence, is an automaton whose states are created when first reached, so
-that common prefixes of alternatives are read once. Texts are processed as in GLL (Scott and
-Johnstone, 2010): the matches of a rule at a position are computed once and shared by all callers.
+Each pair of a rule and a precedence is an automaton, so that common prefixes of alternatives are
+read once. Its states are created when they are first reached. Texts are processed as in GLL (Scott
+and Johnstone, 2010): the matches of a rule at a position are computed once and shared by all rules
+that call it there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Barred(NamedTuple):
-    """Tokens that a rule must not accept."""
+    """Tokens and called rules that a rule must not accept, although the grammar allows them."""
 
     tokens: Collection[int]
     rules: Collection[int]
@@ -29,7 +30,7 @@ _NOTHING = Barred((), ())
 
 
 class _State:
-    """States of a rule's network that one text can reach."""
+    """The set of states of the network that a rule can be in after some tokens."""
 
     __slots__ = ("calls", "final", "moves", "precedence", "symbols")
 
@@ -48,7 +49,11 @@ class _State:
 
 
 class _Asked:
-    """A rule at a position: the ends found so far, and the callers that wait for more."""
+    """The search for all matches of one rule at one position.
+
+    `ends` are the positions where a match ends. `waiting` are the calling rules, which continue at
+    each further end.
+    """
 
     __slots__ = ("ends", "seen", "waiting")
 
@@ -59,11 +64,11 @@ class _Asked:
 
 
 class Recogniser:
-    """A grammar that accepts or refuses tokens.
+    """Tests whether a grammar accepts a sequence of tokens.
 
     Args:
-        holds: Evaluates a predicate of the grammar by its number.
-        barred: Tokens that rules must not accept, although the grammar allows them.
+        holds: Returns whether the grammar's predicate with a number is true.
+        barred: By rule, the tokens and rules that it must not accept although the grammar does.
     """
 
     def __init__(
@@ -80,11 +85,11 @@ class Recogniser:
         self._begins: dict[_Call, tuple[int, int]] = {}
 
     def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
-        """Return the first token that a rule refuses; None if it accepts the whole text.
+        """Return the first token that a rule refuses; None if the rule accepts all tokens.
 
         Returns:
-            The token's index, len(kinds) for the end, and a mask of the
-            tokens that are acceptable there.
+            The token's index, or len(kinds) if more tokens are needed, and a bit mask of the tokens
+            that the rule accepts at this place.
         """
         size = len(kinds)
         tokens = (*kinds, 0)
@@ -131,7 +136,7 @@ class Recogniser:
         return far, expected
 
     def beginnings(self, rule: int) -> int:
-        """Return a mask of the tokens that a rule begins with."""
+        """Return a bit mask of the tokens that a rule can begin with."""
         return self._first(self._start((self._network.starts[rule], 0)))
 
     def _start(self, call: _Call) -> _State:
@@ -144,7 +149,7 @@ class Recogniser:
         return state
 
     def _closed(self, precedence: int, heads: frozenset[int]) -> _State:
-        """Follow transitions that consume no token."""
+        """Create a state from states of the network, by following transitions without a token."""
         edges, stops = self._network.edges, self._network.stops
         seen, todo = set(heads), list(heads)
         final = False
@@ -193,7 +198,7 @@ class Recogniser:
         )
 
     def _move(self, state: _State, token: int) -> _Move:
-        """Return the states after a token, also after rules that consist of the token alone."""
+        """Return the state after a token, and the called rules that can begin with the token."""
         bit = 1 << token
         targets = {target for mask, target in state.symbols if mask & bit}
         called = []
@@ -215,7 +220,7 @@ class Recogniser:
         return known
 
     def _beginnings(self, call: _Call) -> tuple[int, int]:
-        """Return masks of a rule's tokens: whole texts, and first tokens of longer texts."""
+        """Return bit masks: tokens that match a rule alone, and first tokens of longer matches."""
         known = self._begins.get(call)
         if known is not None:
             return known

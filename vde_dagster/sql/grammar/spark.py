@@ -1,7 +1,7 @@
-"""The grammar of the installed Spark, read from Spark's own classes.
+"""The grammar of the installed Spark, read from Spark's class files.
 
-ANTLR compiles `SqlBaseParser.g4` and `SqlBaseLexer.g4` into networks that the classes contain as
-text. So the grammar is not copied here, and no JVM is needed.
+ANTLR compiles `SqlBaseParser.g4` and `SqlBaseLexer.g4` to networks, which the class files contain
+as text. Therefore the grammar need not be copied, and no JVM is needed.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Refusal:
     """The place at which Spark's grammar refuses a text.
 
     Args:
-        text: The token; "" at the end.
-        expected: Tokens that the grammar accepts there; all names count as one.
+        text: The refused token; "" at the end of the text.
+        expected: Tokens that the grammar accepts instead; one entry represents all names.
     """
 
     start: int
@@ -106,7 +106,7 @@ class SparkGrammar:
         self._of_names = self._recogniser.beginnings(self._rules["identifier"])
 
     def refusal(self, text: str) -> Refusal | None:
-        """Return the place at which the grammar refuses a query, if it does."""
+        """Return the place at which the grammar refuses a query; None if it accepts the query."""
         lexemes = self._lexer.tokens(text)
         kinds = tuple([kind for kind, _, _ in lexemes])
         if kinds not in self._known:
@@ -140,7 +140,10 @@ class SparkGrammar:
 
 
 def refusal_by_spark(text: str) -> Refusal | None:
-    """Return where the installed Spark refuses a query; None if it accepts it or has no grammar."""
+    """Return the place at which the installed Spark's grammar refuses a query.
+
+    Return None if the grammar accepts the query or cannot be read.
+    """
     installed = _installed()
     if installed.grammar is None:
         return None
@@ -157,7 +160,7 @@ def spark_grammar() -> SparkGrammar | None:
 
 
 class _Installed:
-    """The grammar of the installed Spark, unless it cannot be read or used."""
+    """The grammar of the installed Spark, or None if it cannot be read or used."""
 
     def __init__(self) -> None:
         self.grammar: SparkGrammar | None = None
@@ -175,7 +178,7 @@ class _Installed:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Stop using the grammar; plans warn of the reason."""
+        """Stop using the grammar, and record the reason for a warning in plans."""
         self.grammar = None
         note_unusable(f"{type(error).__name__}: {error}".removesuffix(": "))
 
@@ -222,7 +225,7 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
 
 
 def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
-    """Forbid the end of a rule after a token, or after another rule that it calls."""
+    """Forbid that a rule ends after the token `last` or, if `called`, after the rule `last`."""
 
     def ends(state: int) -> bool:
         return state in network.stops or any(map(skips, network.edges[state]))
@@ -283,7 +286,7 @@ Lexeme: TypeAlias = tuple[int, int, int]
 
 
 class _State:
-    """A set of configurations, with cached transitions."""
+    """A set of lexer configurations, with cached transitions by character."""
 
     __slots__ = ("accepts", "configs", "moves")
 
@@ -296,9 +299,9 @@ class _State:
 
 
 class Lexer:
-    """A lexer for Spark SQL: comments may be nested, and case is ignored.
+    """A lexer for Spark SQL. Comments may be nested, and case is ignored.
 
-    `predicates` has the names of the predicates by number, and whether they are negated.
+    `predicates` has each predicate's name and whether it is negated, by number.
 
     Raises:
         UnknownFormat: The network uses an unknown predicate.
@@ -363,7 +366,7 @@ class Lexer:
             at = end
 
     def _sign(self, text: str) -> int:
-        """Return the number of a one-character token that the next character ends, or -1."""
+        """Return the number of a one-character token, or -1 if the next character belongs to it."""
         state = self._reached(self._start, text[0])
         kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)
         if len(text) < 2 or state is None or guard is not None or self._reached(state, text[1]):
@@ -374,9 +377,9 @@ class Lexer:
         return kind
 
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
-        """Return the number and the end of a token that begins as a word or a space.
+        """Return the number and the end of a token that begins with a letter or a space.
 
-        If only the next character matters, the number is cached for all texts.
+        The number is cached for other texts if no character after the next one affects it.
         """
         kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
         if ends == stopped == end:
@@ -386,7 +389,7 @@ class Lexer:
         return kind, ends
 
     def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
-        """Return the number and the end of the longest token, and the end of the examined text."""
+        """Return the longest token's number and end, and the end of the characters it read."""
         state: _State | None = self._start
         kind, end, size = 0, at + 1, len(text)
         while state is not None:

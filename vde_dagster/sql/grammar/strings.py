@@ -1,4 +1,4 @@
-"""Values of Spark's string literals: adjacent pieces, escapes, and raw strings."""
+"""Values of Spark's string literals, with adjacent pieces, escapes and raw strings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Rewriting of SQLGlot's tokens, so that its parser keeps Spark SQL in its original words.
 
-SQLGlot's parser merges several functions, units, formats and literals into one class. Here every
-call gets a name unknown to the parser, and becomes an `exp.Anonymous`; every literal keeps its text
-with its quotes; and special syntax of some functions (`EXTRACT(DAY FROM d)`) becomes a plain call.
-Subclassing the parser is impossible: its compiled classes cannot have interpreted subclasses.
+SQLGlot's parser maps different functions, units, formats and literals to the same class. To prevent
+this, every call gets a name that the parser does not have, so that it becomes an `exp.Anonymous`.
+Every literal keeps its text with its quotes. Special syntax of functions (`EXTRACT(DAY FROM d)`)
+becomes a plain call. The parser cannot be subclassed instead, because its classes are compiled.
 
 The rules follow Spark's grammar (`SqlBaseParser.g4` and `SqlBaseLexer.g4` of Spark 4.1).
 """
@@ -36,12 +36,12 @@ MARK = "\ue000"
 
 
 def like(token: Token, kind: TokenType, text: str) -> Token:
-    """Make a token at the position of another."""
+    """Create a token at the position of another token."""
     return Token(kind, text, token.line, token.col, token.start, token.end)
 
 
 def type_end(tokens: Sequence[Token], index: int) -> int:
-    """Return the index after a type such as `ARRAY<DECIMAL(9, 2)>`, or a column so named."""
+    """Return the index after a type such as `ARRAY<INT>`, or after a column named `array`."""
     depth = 0
     for end in range(index + 1, len(tokens)):
         kind = tokens[end].token_type
@@ -72,10 +72,11 @@ _BEFORE_SIGN = COMPARISONS | {
 
 
 class AsWritten(NamedTuple):
-    """Tokens for SQLGlot's parser, with the offsets of the text.
+    """Tokens for SQLGlot's parser; their offsets refer to the original text.
 
     Args:
-        doubt: Syntax that the tokens cannot represent, or None; it makes the query opaque.
+        doubt: Syntax that the tokens cannot represent, or None. If set, the query is compared as
+            text.
     """
 
     tokens: list[Token]
@@ -162,17 +163,18 @@ class _Reader:
         self._out.append(token)
 
     def _plus(self, token: Token) -> Token:
-        """Replace a plus sign, which SQLGlot drops, by an operator that Spark does not have (`|/`).
+        """Replace a unary plus, which SQLGlot would drop, by the token of the operator `|/`.
 
-        In Spark ``+x`` converts texts and NULL to DOUBLE. ``+1`` is a call, so it is neither a
-        position in ORDER BY nor a literal whose precision counts in DECIMAL arithmetic.
+        Spark has no `|/`, so the token can represent only a plus. The plus has a meaning: ``+x``
+        converts texts and NULL to DOUBLE, and ``+1`` is neither a position in ORDER BY nor a
+        literal for the precision of DECIMAL arithmetic.
         """
         before = self._out[-1].token_type if self._out else None
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
         return like(token, T.PIPE_SLASH, "+") if signs else token
 
     def _shift(self, index: int) -> int:
-        """Replace `>>>`, unknown to SQLGlot, by an operator that Spark does not have."""
+        """Represent `>>>`, which SQLGlot cannot read, by `??`, a token that Spark does not have."""
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
             self._out.append(like(run[0], T.DQMARK, "??"))
@@ -181,7 +183,7 @@ class _Reader:
         return index + 1
 
     def _path(self, index: int) -> int:
-        """Write `v:a.b[0]` as `v[':a.b[0]']`; no string of the author's begins with a colon."""
+        """Write `v:a.b[0]`, a path in a VARIANT, as `v[':a.b[0]']`."""
         tokens, end = self._in, index + 1
         kinds = [token.token_type for token in self._out[-2:]]
         value = kinds[:1] == [T.DCOLON] or (
@@ -240,7 +242,7 @@ _KEPT = frozenset({"CAST", "TRY_CAST"})
 
 @lru_cache(maxsize=1)
 def _functions_with_syntax() -> frozenset[str]:
-    """Return the functions that have a class or special syntax in SQLGlot's parser for Spark."""
+    """Return the functions that have a class or special syntax in SQLGlot's Spark parser."""
     from sqlglot.parsers.spark import SparkParser
 
     names = {*SparkParser.FUNCTIONS, *SparkParser.FUNCTION_PARSERS}
@@ -249,10 +251,10 @@ def _functions_with_syntax() -> frozenset[str]:
 
 
 class Calls:
-    """The calls of one query, which get new names.
+    """Renames the calls of one query.
 
     Attributes:
-        changes: Further changes, by the index of a later token.
+        changes: Functions that change a later token, by its index.
         doubt: Syntax that the tokens cannot represent, or None.
     """
 
@@ -264,7 +266,7 @@ class Calls:
         self._closing: dict[int, int] | None = None
 
     def before_bracket(self, index: int) -> None:
-        """Read a token before a bracket: a call's name, a keyword, a table with its columns."""
+        """Process a token before a bracket; if it is the name of a call, rename it."""
         token = self._in[index]
         kind, name = token.token_type, token.text.upper()
         if kind == T.GROUPING_SETS or name in ("ROLLUP", "CUBE"):
@@ -326,7 +328,7 @@ class Calls:
         return self._closing.get(opening, len(self._in) - 1)
 
     def _top_level(self, index: int) -> list[int]:
-        """List the tokens between a call's brackets that are not inside inner brackets."""
+        """Return the indexes of tokens in a call's brackets, without tokens in inner brackets."""
         found = []
         at, end = index + 2, self._end_of_bracket(index + 1)
         while at < end:
@@ -337,7 +339,7 @@ class Calls:
         return found
 
     def _plain_arguments(self, index: int, token: Token, name: str) -> None:
-        """Turn keywords between a call's arguments into commas."""
+        """Turn keywords between arguments into commas, as FROM in `EXTRACT(DAY FROM d)`."""
         inside = self._top_level(index)
         words = _KEYWORDS[name]
         borders = [i for i in inside if self._in[i].text.upper() in words]
@@ -400,7 +402,7 @@ def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
 
 
 def _literal_call(token: Token, name: str, text: str) -> list[Token]:
-    """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`."""
+    """Write a typed literal, such as `DATE '2020-01-01'`, as a call with its text as argument."""
     return [
         like(token, T.VAR, f"{name} literal{MARK}"),
         like(token, T.L_PAREN, "("),
@@ -410,7 +412,7 @@ def _literal_call(token: Token, name: str, text: str) -> list[Token]:
 
 
 def _prefixed_literal(text: str, token: Token) -> list[Token]:
-    """Read `X'1F'`, which is the same as `X '1F'`."""
+    """Convert the literal `X'1F'` to a call, like `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
         return [like(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
@@ -419,9 +421,9 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 
 
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
-    """Read an interval: values with units, or one value from a unit to another.
+    """Read an interval, such as `INTERVAL 1 DAY 2 HOURS` or `INTERVAL '1-2' YEAR TO MONTH`.
 
-    In Spark, its values are literals; before anything else, INTERVAL is a column's name.
+    The values of an interval are literals; before anything else, INTERVAL is a column's name.
 
     Returns:
         The index after the interval, and the tokens that replace it.
@@ -459,7 +461,7 @@ def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, 
 
 
 def _single_quoted(piece: str) -> str:
-    """Write a plain string in double quotes in single quotes; any other string stays unchanged."""
+    """Replace the double quotes of a plain string by single quotes; return other strings as is."""
     if piece[0] == '"' and "'" not in piece and "\\" not in piece and '"' not in piece[1:-1]:
         return f"'{piece[1:-1]}'"
     return piece

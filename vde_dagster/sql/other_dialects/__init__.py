@@ -1,4 +1,4 @@
-"""Queries of other dialects in Spark SQL."""
+"""Translation of queries from other dialects to Spark SQL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SPARKS = frozenset({"", "spark", "spark2", "databricks"})
 
 
 class Unwritable(ValueError):
-    """A form of another dialect without an equivalent in Spark; the message names the form.
+    """The query has a form without an equivalent in Spark; the message names the form.
 
     Args:
-        types: Names of the types in the form, in capitals, to find its place.
+        types: Names of types, in capitals; the form's position is where one of them occurs.
 
     Attributes:
         function: Name of a function that is not in the list of verified functions, or None.
@@ -30,7 +30,7 @@ class Unwritable(ValueError):
         self.start: int | None = None
 
     def at_node(self, node: exp.Expr) -> Unwritable:
-        """Set the place to a node, or to the first name in it, unless a place is known."""
+        """Set `start` to the position of a node, if it is not set yet; return this error."""
         if self.start is None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             self.start = node.meta.get("start", min(starts, default=None))

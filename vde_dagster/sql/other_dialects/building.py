@@ -1,4 +1,4 @@
-"""Building blocks of the rules that rewrite trees of other dialects."""
+"""Helpers for the rules that rewrite trees of other dialects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Made = exp.Expr | None
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """Return a call of a function of Spark, with copies of its arguments."""
+    """Return a call of a Spark function with copies of the arguments."""
     return exp.Anonymous(this=name, expressions=[one.copy() for one in arguments])
 
 
@@ -21,9 +21,9 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
 
 
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
-    """Return a Spark SQL expression whose columns are replaced by copies of the named parts.
+    """Parse a Spark SQL template, and replace its columns by copies of the parts of these names.
 
-    A part may be a text, which becomes a literal, so that a template needs no escapes.
+    A part given as a str becomes a string literal.
     """
     tree = parse_plain(template)
     for column in list(tree.find_all(exp.Column)):

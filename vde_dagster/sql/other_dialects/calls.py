@@ -1,8 +1,8 @@
-"""Calls, operators, types and parts of dates whose SQLGlot names have another meaning in Spark.
+"""Rewrites of calls and operators that would have another meaning in Spark.
 
-Sources: modern-sql.com/caniuse/greatest-least, PostgreSQL's manual 8.1.2 (how numbers round), the
-dialects' tables of date parts, DuckDB itself (its cases in `fixtures/other_dialects.yaml` were
-run). In Spark Sunday is day 1 of DAYOFWEEK, Monday day 0 of WEEKDAY; its weeks are ISO's.
+Sources: modern-sql.com/caniuse/greatest-least, PostgreSQL's manual 8.1.2 (rounding of numbers), the
+dialects' tables of date parts, and DuckDB (its cases in `fixtures/other_dialects.yaml` were run).
+In Spark, Sunday is 1 for DAYOFWEEK, Monday is 0 for WEEKDAY, and weeks are ISO 8601 weeks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
 
 
 def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Return the local time of a zone by FROM_UTC_TIMESTAMP, as sessions are in UTC."""
+    """Return the local time in a zone for an instant; sessions are in UTC."""
     return call("FROM_UTC_TIMESTAMP", cast(instant, "TIMESTAMP"), zone)
 
 
@@ -103,10 +103,10 @@ _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Write AT TIME ZONE if the type decides its direction, or both directions are equal.
+    """Write AT TIME ZONE if it is certain whether it converts to the zone or from the zone.
 
     Raises:
-        Unwritable: The type is unknown, and a time in UTC is converted to another zone.
+        Unwritable: The value comes from another AT TIME ZONE and its type is unknown.
     """
     if dialect not in _LOCAL_TIMES:
         return None
@@ -145,13 +145,13 @@ def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
 
 
 def _is_length(value: exp.Expr) -> bool:
-    """Return whether a value is a product with an INTERVAL."""
+    """Return whether a value is a product with an INTERVAL, such as `2 * INTERVAL 1 DAY`."""
     inner = [value.this, value.expression] if isinstance(value, exp.Mul) else []
     return any(isinstance(one.unnest(), exp.Interval) for one in inner)
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Write PostgreSQL's node for IS NOT as NOT and IS, as in other dialects."""
+    """Write IS NOT as NOT and IS, because SQLGlot has a separate form for PostgreSQL."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -181,7 +181,7 @@ _SPARK_UNITS = frozenset(
 
 
 def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Write the number of unit boundaries between two times; Spark's DATEDIFF has whole units."""
+    """Write a DATEDIFF that counts unit boundaries between two times; Spark counts whole units."""
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -213,7 +213,7 @@ _NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
 
 
 def _json(node: exp.Expr, dialect: str) -> Made:
-    """Write TO_JSON so that it keeps fields without a value."""
+    """Write TO_JSON with an option that keeps NULL fields."""
     value: exp.Expr | None = None
     if dialect not in _NULLS_IN_JSON:
         return None
@@ -257,14 +257,17 @@ def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
 
 
 def _in_brackets(node: exp.Binary, dialect: str) -> Made:
-    """Put brackets around an operator that was a call, or that binds less tightly in Spark."""
+    """Put brackets around an operator inside another operator, to keep their grouping."""
     parent = node.parent
     around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
     return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Write the last Sunday up to a day: the day after it, cut to its Monday, minus one day."""
+    """Write the start of a week that begins on Sunday, computed from Spark's weeks.
+
+    It is the day before the Monday on or before the next day.
+    """
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -294,7 +297,7 @@ _NAMES = {
 
 
 def _named(node: exp.Anonymous, dialect: str) -> Made:
-    """Rewrite a call unknown to SQLGlot, according to its name."""
+    """Rewrite a call of a function that SQLGlot has no class for, by the function's name."""
     given, name = node.expressions, node.name.upper()
     one = given[0] if len(given) == 1 else None
     if one is not None and dialect == "snowflake" and name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ"):
@@ -342,7 +345,7 @@ def _day_from_monday(value: exp.Expr) -> exp.Expr:
 
 
 def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
-    """Write DuckDB's epoch(), whose result has fractions."""
+    """Write DuckDB's epoch(), which returns seconds with fractions."""
     return _seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
 
 

@@ -1,8 +1,9 @@
-"""Comparisons of rows, of values with lists, and of values with queries.
+"""Rewrites of comparisons of rows, of values with lists, and of values with queries.
 
-NULL fields of rows are equal and come first in Spark, equal and last in DuckDB, and not equal in
-other engines. Outside of conditions, `x IN (SELECT …)` is false in Spark where it would be NULL.
-DuckDB and PostgreSQL were run; for others the rules of SQL's standard hold.
+In comparisons of rows, NULL fields are equal and come first in Spark. They are equal and come last
+in DuckDB, and they are not equal in other engines. Outside of conditions, Spark returns false for
+`x IN (SELECT …)` where other engines return NULL. DuckDB and PostgreSQL were run; the SQL standard
+is assumed for other engines.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
     """Write a comparison of two rows as comparisons of their fields.
 
     Raises:
-        Unwritable: The order of rows with NULLs differs on Spark.
+        Unwritable: The dialect orders rows with NULLs differently than Spark.
     """
     sides = node.this.unnest(), node.expression.unnest()
     if not any(isinstance(one, exp.Tuple) for one in sides):
@@ -70,10 +71,10 @@ def _equal(
 
 
 def row_in_list(node: exp.In, dialect: str) -> Made:
-    """Write `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields, which may be NULL.
+    """Write `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields joined by AND and OR.
 
     Raises:
-        Unwritable: An element of the list is not a row of as many fields.
+        Unwritable: An element of the list is not a row with the same number of fields.
     """
     row = node.this.unnest()
     if not isinstance(row, exp.Tuple) or not node.expressions or dialect in _STRUCT_ROWS:
@@ -87,7 +88,7 @@ def row_in_list(node: exp.In, dialect: str) -> Made:
 
 
 def value_in_query(node: exp.In, dialect: str) -> Made:
-    """Keep NULL as a result of `x IN (SELECT …)`, except in conditions, where NULL is false."""
+    """Write `x IN (SELECT …)` so that it can be NULL, unless it is a condition."""
     if node.args.get("query") is None or _is_condition(node):
         return None
     found = exp.If(this=node.copy(), true=exp.true())
@@ -100,7 +101,7 @@ _PASSING = (exp.Paren, exp.And, exp.Or)
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return whether an expression is a condition or its negation, where NULL acts as false."""
+    """Return whether an expression is used as a condition, so that NULL acts like false."""
     child, parent = node, node.parent
     while isinstance(parent, exp.Paren):
         child, parent = parent, parent.parent
@@ -119,12 +120,13 @@ _ELEMENT = "vde_element"
 
 
 def any_of_list(node: exp.Binary, dialect: str) -> Made:
-    """Write `x = ANY(list)` as EXISTS over the list; DuckDB returns false for a list that is NULL.
+    """Write `x = ANY(list)` as Spark's function EXISTS over the list.
 
-    SQLGlot (30.30, `transforms.any_to_exists`) names the element `x`, which may be a column.
+    For a list that is NULL, DuckDB returns false. SQLGlot's own rewriting (30.30,
+    `transforms.any_to_exists`) is not used, because it names the element `x`, like a column.
 
     Raises:
-        Unwritable: A subquery is compared, which Spark does not support in functions of lists.
+        Unwritable: A subquery is compared with the elements, which Spark does not support.
     """
     some = node.expression
     values = some.this.unnest() if isinstance(some, exp.Any) else None

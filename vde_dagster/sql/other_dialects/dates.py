@@ -1,7 +1,7 @@
-"""Dates and times of other dialects: parts, units, differences and formats.
+"""Rewrites of functions of dates and times: parts, units, differences and formats.
 
-Spark's TRUNC is NULL for an unknown unit, so units are checked here. Formats are written letter by
-letter: a directive without an equal letter is refused.
+Units are checked, because Spark's TRUNC returns NULL for an unknown unit. Formats are translated
+letter by letter, and a letter without an equivalent in Spark is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Read `name=value name=value …`."""
+    """Read pairs from a text such as `a=1 b=2`."""
     return dict(pair.split("=") for pair in text.split())
 
 
@@ -30,7 +30,7 @@ _OTHER_NAMES = _pairs(
 
 
 def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
-    """Write a truncation with a unit that Spark has for the kind of value.
+    """Write DATE_TRUNC and similar functions with a unit that Spark supports for the type.
 
     Raises:
         Unwritable: Spark has no such unit, or the unit is computed.
@@ -68,10 +68,10 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
 
 
 def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Truncate the local time of a zone, and return the resulting instant.
+    """Write a truncation of the local time in a zone; the result is an instant again.
 
     Raises:
-        Unwritable: A change of the clocks may divide the unit.
+        Unwritable: The unit is shorter than a day, so a clock change may fall inside it.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -102,7 +102,11 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a part of a date or time by Spark's name; raise Unwritable if Spark lacks it."""
+    """Write EXTRACT of a part of a date or time with Spark's name of the part.
+
+    Raises:
+        Unwritable: Spark does not have the part.
+    """
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -120,7 +124,7 @@ _DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
 
 
 def is_date(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly a date, whatever the types of its columns."""
+    """Return whether an expression is certainly a date, although column types are unknown."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
         return bool(node.to.this == exp.DType.DATE)
@@ -137,7 +141,7 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 
 
 def days_between(node: exp.Sub, dialect: str) -> Made:
-    """Write the difference of two dates as a number of days; in Spark it is an interval."""
+    """Write the difference of two dates as DATEDIFF, because Spark's `-` returns an interval."""
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -156,7 +160,7 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
 
 
 def added_months(node: exp.AddMonths, dialect: str) -> Made:
-    """Write Snowflake's ADD_MONTHS of a date, which keeps the last day of a month."""
+    """Write Snowflake's ADD_MONTHS, which maps the last day of a month to the last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -218,7 +222,7 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
 
 
 def _interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Return an interval; Spark has no quarters in intervals."""
+    """Return an interval; a quarter becomes three months, because Spark has no such unit."""
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -235,7 +239,7 @@ def full_unit(name: str, dialect: str) -> str:
 
 
 def week_of_year(node: exp.Week, dialect: str) -> Made:
-    """Write Snowflake's WEEK, which is the ISO 8601 week unless a session sets another."""
+    """Write Snowflake's WEEK as the ISO 8601 week, which is Snowflake's default."""
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -252,7 +256,11 @@ _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"
 
 
 def _letters(form: str, dialect: str) -> str:
-    """Return a time format in Spark's letters; raise Unwritable if Spark lacks a letter."""
+    """Translate a time format to Spark's letters.
+
+    Raises:
+        Unwritable: Spark has no equivalent of a letter.
+    """
     made: list[str] = []
     at = 0
     while at < len(form):
@@ -280,9 +288,9 @@ def _letters(form: str, dialect: str) -> str:
 
 
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
-    """Write a time format with the day of the year, plain letters, or directives SQLGlot lacks.
+    """Write a formatting of times, if SQLGlot does not translate its format correctly.
 
-    Other formats are left to SQLGlot, which writes them in Spark's letters.
+    These formats have the day of the year, letters as plain text, or milliseconds.
     """
     form = node.args.get("format")
     if form is None or not form.is_string:
@@ -324,9 +332,9 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 
 
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Cast a value to a date or time, and fail for a text of digits.
+    """Write a cast to a date or time that fails at run time for a text of digits.
 
-    Snowflake reads such a text as seconds since 1970, Spark as a year.
+    Snowflake reads digits as seconds since 1970; Spark would read them as a year.
     """
     text = exp.cast(value.copy(), "TEXT")
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
@@ -351,7 +359,7 @@ def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
 
 
 def rounded_time(node: exp.Cast, dialect: str) -> Made:
-    """Round a time to the digits of its type.
+    """Write a cast to a time type with fewer fractional digits, so that it rounds.
 
     Raises:
         Unwritable: The type has a number of fractional digits that Spark cannot round to.

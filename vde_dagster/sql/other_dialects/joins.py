@@ -1,12 +1,13 @@
-"""Joins that have another result in Spark, or that SQLGlot writes as other joins.
+"""Rewrites of joins that would have another result in Spark.
 
-SQLGlot (30.30) writes every join with UNNEST as LATERAL VIEW EXPLODE, whatever its side and its
-condition; only an inner join without a condition keeps its rows then.
+SQLGlot (30.30) writes every join with UNNEST as LATERAL VIEW EXPLODE. This is correct only for an
+inner join without a condition.
 
-Spark puts the columns of USING first, in a table's own star, too. In SQL's standard only a star
-without a table does, as in PostgreSQL, BigQuery, Snowflake and MySQL by their documentation; Trino
-leaves them out of a table's star. DuckDB (which was run), SQLite and ClickHouse leave them in their
-table. Such joins get an ON here, and their stars are written table by table.
+After a join with USING, Spark puts the joined columns first, in `*` and in a table's star `t.*`. In
+the SQL standard, only `*` puts them first, as in PostgreSQL, BigQuery, Snowflake and MySQL by their
+documentation. Trino leaves them out of `t.*`. DuckDB (which was run), SQLite and ClickHouse keep
+every column at its place in the table. For such dialects, USING becomes ON, and `*` becomes a star
+for each table.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _IN_PLACE = frozenset({"duckdb", "sqlite", "clickhouse"})
 
 
 def keep_star_order(tree: exp.Expr, dialect: str) -> None:
-    """Write stars over joins with USING so that their columns keep their order, in place.
+    """Rewrite stars over joins with USING so that they return columns in the dialect's order.
 
     Raises:
-        Unwritable: The columns' places depend on columns of the tables, which are unknown.
+        Unwritable: The order depends on the columns of the tables, which are unknown here.
     """
     if dialect in SPARKS:
         return
@@ -44,10 +45,11 @@ _TRINOS = frozenset({"trino", "athena", "presto"})
 
 
 def keep_unnest_joins(tree: exp.Expr, dialect: str) -> None:
-    """Write outer joins with UNNEST so that they keep their rows, in place.
+    """Rewrite outer joins with UNNEST so that they keep rows without a match.
 
     Raises:
-        Unwritable: A join has no equivalent in Spark: it is RIGHT, FULL or ASOF, or conditional.
+        Unwritable: A join has no equivalent in Spark, because it is RIGHT, FULL or ASOF, or has a
+            condition.
     """
     if dialect in SPARKS:
         return
@@ -89,7 +91,7 @@ def _keep_unnest(
 
 
 def _is_view(join: exp.Join) -> bool:
-    """Return whether a join becomes a lateral view, too."""
+    """Return whether a join is a join with UNNEST, which becomes a lateral view."""
     source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     return isinstance(source, exp.Unnest)
 
@@ -142,7 +144,7 @@ def _write_out(select: exp.Select, joins: list[exp.Join]) -> None:
 
 
 def _is_plain(join: exp.Join, keys: list[str]) -> bool:
-    """Return whether a join keeps the left table's keys, under the names of the first join."""
+    """Return whether a join has the given USING keys and keeps the rows of its left side."""
     using = [key.name.lower() for key in join.args.get("using") or ()]
     return (
         using == [key.lower() for key in keys]
@@ -153,7 +155,7 @@ def _is_plain(join: exp.Join, keys: list[str]) -> bool:
 
 
 def _columns_in_scope(select: exp.Select) -> list[exp.Column]:
-    """Return the columns of a query without the columns inside of its relations."""
+    """Return the column references of a SELECT, except for those in FROM, JOIN and WITH."""
     read = [select.args["from_"], *(select.args.get("joins") or ()), select.args.get("with_")]
     inside = {id(column) for part in read if part is not None for column in _columns(part)}
     return [column for column in _columns(select) if id(column) not in inside]

@@ -1,8 +1,8 @@
-"""Lists of other dialects: subscripts, series of numbers, sizes, and values in aggregates.
+"""Rewrites of functions of lists: subscripts, series of numbers, and sizes.
 
-Spark's `x[n]` counts from 0 and fails outside of the list, GET is NULL there, ELEMENT_AT and
-TRY_ELEMENT_AT count from 1 (from the end below 0). DuckDB's, PostgreSQL's, Trino's and GoogleSQL's
-values were run; Snowflake's and Redshift's come from
+In Spark, `x[n]` counts from 0 and fails outside of the list, and GET returns NULL there. ELEMENT_AT
+and TRY_ELEMENT_AT count from 1, or from the end for negative numbers. DuckDB, PostgreSQL, Trino and
+GoogleSQL were run; the rules of Snowflake and Redshift come from
 docs.snowflake.com/en/sql-reference/data-types-semistructured and
 docs.aws.amazon.com/redshift/latest/dg/query-super.html.
 """
@@ -25,8 +25,8 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     """Mark the subscripts that SQLGlot's parser changed to count from 0.
 
-    The parser (30.30, `apply_index_offset`) changes subscripts that are literals of integers, and
-    gives the new expression no type. Must be called before any part of the tree is replaced.
+    The parser (30.30, `apply_index_offset`) changes integer literals; the changed expression has no
+    type. Call this function before any part of the tree is replaced.
     """
     if dialect not in _FROM_ONE:
         return
@@ -41,7 +41,7 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def subscript(node: exp.Bracket, dialect: str) -> Made:
-    """Write `x[n]` with the dialect's counting, and with its result outside of the list.
+    """Write `x[n]` with the dialect's first index and its result outside of the list.
 
     Raises:
         Unwritable: The subscript is a slice, or its result is unknown.
@@ -71,7 +71,7 @@ def subscript(node: exp.Bracket, dialect: str) -> Made:
 
 
 def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
-    """Write OFFSET, ORDINAL and their safe forms, which count from 0 and from 1."""
+    """Write `x[OFFSET(n)]`, which counts from 0, and `x[ORDINAL(n)]`, which counts from 1."""
     if offset:
         index = plus(index, -1)
     if node.args.get("safe"):
@@ -80,7 +80,7 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def series(node: exp.GenerateSeries, dialect: str) -> Made:
-    """Make a series empty if its end is before its start; Spark's SEQUENCE would count down.
+    """Write a series that is empty if its end is before its start; SEQUENCE would count down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
@@ -109,7 +109,11 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
 
 
 def size(node: exp.ArraySize, dialect: str) -> Made:
-    """Make the size of an empty list NULL, as in PostgreSQL; refuse other dimensions."""
+    """Write PostgreSQL's array_length, which is NULL for an empty list.
+
+    Raises:
+        Unwritable: The dimension is not 1.
+    """
     if dialect != "postgres":
         return None
     dimension = node.expression
@@ -119,7 +123,7 @@ def size(node: exp.ArraySize, dialect: str) -> Made:
 
 
 def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
-    """Refuse forms of LIMIT that SQLGlot leaves out for Spark.
+    """Check that a LIMIT has no form that SQLGlot would drop for Spark.
 
     Raises:
         Unwritable: The LIMIT belongs to an aggregate, has ties, is a percentage, or follows an
@@ -138,7 +142,7 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
 
 
 def _renames(query: exp.Query, order: exp.Order) -> bool:
-    """Return whether an expression of ORDER BY has a column named like an alias of SELECT."""
+    """Return whether an ORDER BY expression uses a column that is also an alias in SELECT."""
     named = {
         one.alias.lower()
         for one in query.selects
@@ -153,10 +157,10 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
-    """Make the text of a list without values NULL, as DuckDB's array_to_string does.
+    """Write DuckDB's array_to_string, which is NULL for a list without values.
 
     Raises:
-        Unwritable: The separator is NULL, which is a comma in DuckDB.
+        Unwritable: The separator is NULL, which DuckDB treats as a comma.
     """
     given = node.this.unnest()
     if dialect == "duckdb" and isinstance(node.expression, exp.Null):

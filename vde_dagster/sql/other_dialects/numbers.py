@@ -1,4 +1,4 @@
-"""Numbers of other dialects: their types, divisions, and casts to integers.
+"""Rewrites of number types, divisions and casts to integers.
 
 Sources: PostgreSQL's manual 8.1.2, docs.snowflake.com/en/sql-reference/data-types-numeric,
 docs.aws.amazon.com/redshift/latest/dg/r_Numeric_types201.html,
@@ -30,7 +30,7 @@ _DIGITS = {
 
 
 def number_type(node: exp.DataType, dialect: str) -> None:
-    """Widen a numeric type to the precision that its name has in the dialect, in place.
+    """Change a number type, in place, to the precision that the dialect gives to its name.
 
     Snowflake's integer types become DECIMAL(38, 0) only in TRY_CAST, where Spark's narrower type
     would give NULL. A CAST keeps the narrower type: it fails for larger values.
@@ -125,7 +125,7 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 
 
 def tried_number(node: exp.TryCast, dialect: str) -> Made:
-    """Read a text as the number that the dialect's TRY_CAST returns, or fail."""
+    """Write a TRY_CAST of a text that returns the dialect's number or fails at run time."""
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")
     if node.meta.get("checked") or _fraction(node.this, dialect) is not None:
@@ -148,10 +148,10 @@ def tried_number(node: exp.TryCast, dialect: str) -> Made:
 
 
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
-    """Write a right shift that fills with zeros, as BigQuery's does.
+    """Write BigQuery's right shift, which fills the left bits with zeros.
 
     Raises:
-        Unwritable: The number of bits may be more than a number has.
+        Unwritable: The shift may be 64 bits or more.
     """
     if dialect != "bigquery":
         return None
@@ -188,7 +188,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
 
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Return the type of an expression that is certainly a float or a decimal, or None."""
+    """Return whether an expression is certainly a float or a decimal, as its type, or None."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:
@@ -214,7 +214,7 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
 
 
 def float_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of decimals as one of floats, as in DuckDB."""
+    """Write a division of decimals as a division of floats, as in DuckDB."""
     sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
     if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
         return None
@@ -224,14 +224,14 @@ def float_division(node: exp.Div, dialect: str) -> Made:
 
 
 def whole_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of integers as DIV, where the dialect's `/` drops the remainder."""
+    """Write a division of integers as DIV, if the dialect's `/` drops the remainder."""
     if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
         return None
     return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly an integer, whatever the types of its columns."""
+    """Return whether an expression is certainly an integer, although column types are unknown."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int
@@ -245,7 +245,7 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def sign(node: exp.Sign, dialect: str) -> Made:
-    """Make SIGN of NaN 0, as in DuckDB and PostgreSQL; in Spark it is NaN."""
+    """Write SIGN so that it returns 0 for NaN, as in DuckDB and PostgreSQL."""
     if dialect not in ("duckdb", "postgres") or isinstance(node.this.unnest(), exp.Literal):
         return None
     zero = exp.Literal.number(0)

@@ -1,4 +1,4 @@
-"""Percentiles of DuckDB and PostgreSQL, which Spark has as the function PERCENTILE.
+"""Rewrites of percentiles of DuckDB and PostgreSQL to Spark's function PERCENTILE.
 
 SQLGlot (30.30) writes `percentile_cont` as `percentile_approx`, which does not interpolate. In
 Spark and PostgreSQL the result is a DOUBLE. In DuckDB it has the type of the argument, except for
@@ -18,7 +18,7 @@ _REFUSED = "percentile_cont of duckdb is translated only for integers and DOUBLE
 
 
 def interpolates(node: exp.Expr, dialect: str) -> bool:
-    """Return whether `percentile` can write a percentile in Spark SQL."""
+    """Return whether the function `percentile` can rewrite a node."""
     if not isinstance(node, exp.PercentileCont):
         return False
     ordered, fraction = _ordered(node), _fraction(node)
@@ -35,7 +35,7 @@ def interpolates(node: exp.Expr, dialect: str) -> bool:
 def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Write `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
 
-    Each engine ignores NULLs here, so their order is dropped.
+    All engines ignore NULLs in percentiles, so NULLS FIRST and NULLS LAST are dropped.
     """
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if isinstance(node.parent, exp.WithinGroup) or not isinstance(inner, exp.PercentileCont):

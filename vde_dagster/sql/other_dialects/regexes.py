@@ -1,8 +1,8 @@
-"""Regular expressions of other dialects as Java's, which Spark runs.
+"""Translation of regular expressions to Java's syntax, which Spark uses.
 
 Sources: RE2's syntax (DuckDB, BigQuery), PostgreSQL's manual 9.7.3, and `java.util.regex.Pattern`.
-The engines differ in the dot, in `$` before a line's end, in spaces and in ends of words, so a
-literal pattern is written in an equivalent form, and any other pattern is refused.
+The engines differ in what the dot, `$`, spaces and word boundaries match. A pattern that is a
+literal is translated to an equivalent pattern; a computed pattern is refused.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
     """Return a pattern in Java's syntax.
 
     Args:
-        matched: Whether the text of the match matters, as in a replacement: PostgreSQL takes the
-            longest alternative, Java the first.
+        matched: Whether it matters which text matches, as in a replacement. It may differ, because
+            PostgreSQL takes the longest alternative and Java the first.
 
     Raises:
         Unwritable: A part of the pattern has no known equivalent in Java.
@@ -130,9 +130,9 @@ def _outside(item: str, posix: bool, matched: bool) -> str:
 
 
 def _check_escape(item: str, posix: bool) -> None:
-    """Refuse escapes that the engines read differently.
+    """Raise Unwritable for an escape that the engines read differently.
 
-    PostgreSQL's letters and digits depend on the database's locale.
+    For example, PostgreSQL's classes of letters depend on the database's locale.
     """
     letter = item[1]
     known = "dD" if posix else "dDwWbBpPx"
@@ -141,7 +141,7 @@ def _check_escape(item: str, posix: bool) -> None:
 
 
 def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
-    """Return a replacement in Java's syntax, its groups' numbers moved by `shift`.
+    """Translate a replacement to Java's syntax; add `shift` to its group numbers.
 
     >>> java_replacement(r"\\2-$\\1", "bigquery")
     '$2-\\\\$$1'
@@ -171,7 +171,7 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Write a replacement of only the first match where the dialect has it, in Java's form."""
+    """Write REGEXP_REPLACE; replace only the first match if the dialect does so."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -203,9 +203,9 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
 
 
 def _may_be_empty(pattern: str) -> bool:
-    """Return whether a pattern may match an empty text after another match.
+    """Return whether a pattern may match an empty text directly after another match.
 
-    Java replaces that match, too; RE2 does not.
+    Java replaces the empty match, too; RE2 does not.
     """
     if not re.sub(r"[$^]|\\[Az]", "", pattern):
         return False
@@ -217,7 +217,7 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Write a match of the whole text if the dialect has it, otherwise of any part of the text."""
+    """Write a regular expression test; match the whole text if the dialect does so."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
@@ -243,7 +243,7 @@ def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
 
 
 def similar(node: exp.SimilarTo, dialect: str) -> Made:
-    """Write DuckDB's SIMILAR TO, a match of the whole text; refuse it in other dialects."""
+    """Write DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
@@ -259,7 +259,7 @@ def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
 
 
 def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
-    """Write REGEXP_EXTRACT with a pattern in Java's form; its result is NULL without a match."""
+    """Write REGEXP_EXTRACT, with NULL as the result if nothing matches."""
     made = node.copy()
     if dialect in _RE2 | _POSIX:
         form = _pattern(node.expression, dialect, matched=True)

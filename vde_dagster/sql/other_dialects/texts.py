@@ -1,7 +1,8 @@
-"""Text functions that have the same name but another meaning in Spark.
+"""Rewrites of text functions that have another meaning in Spark.
 
-PostgreSQL, Redshift and SQL Server count a substring's end from a start before the text; DuckDB and
-Trino count a negative start from the end. Sources: PostgreSQL's manual 9.4,
+If a substring's start is 0 or negative, PostgreSQL, Redshift and SQL Server count from a place
+before the text; DuckDB and Trino count a negative start from the end. Sources: PostgreSQL's manual
+9.4,
 docs.aws.amazon.com/redshift/latest/dg/r_SUBSTRING.html,
 learn.microsoft.com/sql/t-sql/functions/substring-transact-sql,
 trino.io/docs/current/functions/string.html, and DuckDB and PostgreSQL themselves.
@@ -43,7 +44,7 @@ def literal_int(node: exp.Expr | None) -> int | None:
 
 
 def lower_bound(node: exp.Expr) -> int | None:
-    """Return a lower bound of an integer expression if its form shows one, otherwise None."""
+    """Return a number that an integer expression is never below, or None if unknown."""
     node = node.unnest()
     value = literal_int(node)
     if value is not None:
@@ -61,7 +62,7 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
-    """Return a sum, computed if the left side is a literal and the right side a number."""
+    """Return a sum; compute it if `left` is a literal and `right` an int."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:
@@ -82,7 +83,7 @@ def _less(node: exp.Expr, value: int) -> exp.Expr:
 
 
 def substring(node: exp.Substring, dialect: str) -> Made:
-    """Write SUBSTRING so that starts before the text and negative lengths keep their meaning."""
+    """Write SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
         return None
@@ -120,10 +121,10 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
 
 
 def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made:
-    """Begin a substring from 0 one character early, as DuckDB does.
+    """Write a substring from 0, which has one character less in DuckDB.
 
     Raises:
-        Unwritable: The length is negative: DuckDB goes back from the start.
+        Unwritable: The length is negative; DuckDB then counts back from the start.
     """
     known, end = literal_int(start), literal_int(length)
     if end is not None and end < 0:
@@ -141,14 +142,14 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """Begin at the first character if a negative start lies before it, as in BigQuery."""
+    """Write a substring that starts at 1 if a negative start is before the text, as in BigQuery."""
     before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
-    """Make a substring empty if it starts at 0, or before the text's first character."""
+    """Write a substring that is empty if its start is 0 or before the text, as in Trino."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
         exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
@@ -187,7 +188,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
 
 
 def parted(node: exp.SplitPart, dialect: str) -> Made:
-    """Make a part that a text does not have NULL, as in Trino."""
+    """Write SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
     if dialect not in _TRINO:
         return None
     given = (node.this, node.args["delimiter"], node.args["part_index"])
@@ -199,7 +200,12 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Refuse an empty or computed separator (`Unwritable`): other engines split into characters."""
+    """Check the separator of SPLIT.
+
+    Raises:
+        Unwritable: The separator is empty or computed; for an empty separator, other engines split
+            into characters.
+    """
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -207,7 +213,7 @@ def split_text(node: exp.Split, dialect: str) -> Made:
 
 
 def length_without_blanks(node: exp.Length, dialect: str) -> Made:
-    """Write SQL Server's LEN, which ignores trailing blanks, and MySQL's LENGTH, in bytes."""
+    """Write SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
@@ -216,9 +222,9 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Write a CONCAT that skips NULL if the dialect's does; Redshift's is NULL then.
+    """Write CONCAT; NULL arguments are skipped if the dialect skips them.
 
-    An empty text replaces NULL, so numbers become texts first.
+    An empty text then replaces NULL, so arguments are cast to texts first.
     """
     if isinstance(node, exp.ConcatWs):
         return None
@@ -239,10 +245,11 @@ _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabri
 
 
 def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
-    """Write a pattern of LIKE so that its backslashes are characters.
+    """Write a LIKE so that backslashes are plain characters, as in the dialect.
 
     Raises:
-        Unwritable: SQL Server would read a range of characters, or the patterns are a list.
+        Unwritable: The pattern has a range such as `[a-z]` for SQL Server, or there are several
+            patterns.
     """
     if isinstance(node.expression, exp.Any | exp.All):
         patterns = node.expression.this.unnest()
@@ -274,7 +281,7 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
 
 
 def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Make LISTAGG of no values '', as in Snowflake; refuse it with OVER or FILTER."""
+    """Write Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -283,7 +290,7 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node writes an instant as a text; other engines write its zone, too."""
+    """Return whether a node converts an instant to text; other engines include the zone."""
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())
@@ -332,17 +339,18 @@ def joined_by_plus(node: exp.Add, dialect: str) -> Made:
 
 
 def _is_no_number(node: exp.Expr) -> bool:
-    """Return whether a value is a text that no engine reads as a number."""
+    """Return whether a value is a text literal that no engine reads as a number."""
     if node.is_string:
         return not re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", node.name)
     return isinstance(node, exp.DPipe | exp.Upper | exp.Lower)
 
 
 def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
-    """Refuse SQL Server's ISNULL of a value that may be cut to the first argument's type.
+    """Check SQL Server's ISNULL, which casts its result to the first argument's type.
 
     Raises:
-        Unwritable: The value is neither a whole number, nor empty, nor a date.
+        Unwritable: The cast may cut the second argument, because it is neither an integer literal
+            nor an empty text.
     """
     if not node.args.get("is_null") or dialect not in ("tsql", "fabric"):
         return None
@@ -353,7 +361,11 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
 
 
 def position(node: exp.StrPosition, dialect: str) -> Made:
-    """Refuse a search from a negative or computed place (`Unwritable`): it may begin at the end."""
+    """Check the position at which a search in a text begins.
+
+    Raises:
+        Unwritable: The position is negative or computed, so the search may begin at the end.
+    """
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):
@@ -374,7 +386,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 
 
 def capitalized(node: exp.Initcap, dialect: str) -> Made:
-    """Capitalize every word, in dialects where other characters than blanks end words."""
+    """Write INITCAP for dialects whose words end at other characters than blanks."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
         return None
@@ -443,7 +455,7 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def printed(node: exp.Anonymous) -> Made:
-    """Make DuckDB's printf() return NULL if a value is NULL; Spark would print the NULL."""
+    """Write DuckDB's printf(), which returns NULL if a value is NULL; Spark would print it."""
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -1,4 +1,4 @@
-"""Translation of queries of other dialects to Spark SQL by SQLGlot, where it can be trusted."""
+"""Translation of queries from other dialects to Spark SQL by SQLGlot, with checks."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _WRONG = {
 def spark_text(
     tree: exp.Expr, dialect: str = "", trusted: frozenset[str] | None = frozenset()
 ) -> str:
-    """Write a tree of another dialect as Spark SQL; the tree is changed.
+    """Write a tree of another dialect as Spark SQL; the tree is changed in place.
 
-    Only verified functions and functions in `trusted` are accepted; None accepts every function.
+    Only verified functions and functions in `trusted` are accepted, or all functions if `trusted`
+    has the value None.
 
-    The text is parsed and written again: a difference would be an error of SQLGlot.
+    The result is parsed and written again. A difference means an error of SQLGlot.
 
     Raises:
-        Unwritable: A part of the query cannot be written.
+        Unwritable: A part of the query cannot be written in Spark SQL.
     """
     unverified = None if trusted is None else find_unverified(tree, dialect, trusted)
     tree = _with_casts(tree)
@@ -79,7 +80,7 @@ def spark_text(
 
 
 def _has_known_format(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a time format can be written in Spark's letters."""
+    """Return whether a time format is a literal that can be translated to Spark's letters."""
     form = node.args.get("format")
     if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
         return True  # Its strftime takes the format first, too.
@@ -104,7 +105,7 @@ _CUTTING = frozenset(
 
 
 def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Write `CAST(a AS VARCHAR(5))` as `CAST(a AS STRING)`, cut where the dialect cuts."""
+    """Write `CAST(a AS VARCHAR(5))` as a cast to STRING, shortened if the dialect shortens."""
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.
@@ -128,8 +129,7 @@ _PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
     """Write `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
 
-    In Spark's own syntax the length of an interval is a literal. Dates plus such intervals are
-    dates, too.
+    Spark's INTERVAL syntax accepts only a literal as the number.
     """
     if isinstance(tree, exp.Interval):
         return _made(tree) or tree
@@ -141,7 +141,7 @@ def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
 
 
 def _made(interval: exp.Interval) -> exp.Expr | None:
-    """Return a call of MAKE_INTERVAL; None if Spark reads the interval or its unit is unknown."""
+    """Return MAKE_INTERVAL for an interval with a computed number; None for other intervals."""
     length, unit = interval.this, interval.args.get("unit")
     inner = length.unnest() if length is not None else None
     if inner is None or not isinstance(unit, exp.Var):
@@ -164,10 +164,10 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
 
 
 def _without_aliases_in_windows(tree: exp.Expr) -> None:
-    """Write out aliases of the same SELECT that a window function reads.
+    """Replace aliases of the same SELECT in window functions by the aliased expressions.
 
-    Spark supports such aliases elsewhere, but not in windows. A column of that name takes
-    precedence in all dialects: if one may exist, the query stays unchanged.
+    Spark supports such aliases elsewhere, but not in windows. If a source may have a column of the
+    same name, the query stays unchanged, because columns take precedence in all dialects.
     """
     for select in tree.find_all(exp.Select):
         known: dict[str, exp.Expr] = {}
@@ -186,7 +186,7 @@ def _without_aliases_in_windows(tree: exp.Expr) -> None:
 
 
 def _names_before(select: exp.Select) -> set[str] | None:
-    """Return the lowercase columns of the relations that a SELECT reads; None if any is unknown."""
+    """Return the lower-case columns of all sources of a SELECT; None if some are unknown."""
     read = [select.args.get("from_"), *(select.args.get("joins") or ())]
     found: set[str] = set()
     for part in read:
@@ -203,7 +203,7 @@ def _names_before(select: exp.Select) -> set[str] | None:
 
 
 def _with_spark_relations(tree: exp.Expr) -> None:
-    """Write relations in their Spark form, in place."""
+    """Rewrite sources in FROM and joins, such as CROSS APPLY, for Spark, in place."""
     wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
@@ -232,7 +232,7 @@ def _with_spark_relations(tree: exp.Expr) -> None:
 
 
 def _is_comma(join: exp.Join) -> bool:
-    """Return whether a table or subquery follows a comma."""
+    """Return whether a join is a table or subquery after a comma."""
     given = ("kind", "side", "method", "on", "using", "global", "match_condition")
     plain = isinstance(join.this, exp.Table | exp.Subquery)
     return plain and not any(join.args.get(name) for name in given)
@@ -252,7 +252,7 @@ def _apply(join: exp.Join) -> None:
 
 
 def _split(call: exp.Anonymous) -> None:
-    """Write STRING_SPLIT as the rows of SPLIT; NULL has no rows in both."""
+    """Write STRING_SPLIT as the rows of SPLIT."""
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()

@@ -1,6 +1,6 @@
-"""Functions of numbers, lists, aggregates and JSON with another meaning in Spark.
+"""Rewrites of functions of numbers, lists, aggregates and JSON with another meaning in Spark.
 
-DuckDB's and PostgreSQL's values were run; values of other dialects come from their documentation:
+DuckDB and PostgreSQL were run; the rules of other dialects come from their documentation:
 cloud.google.com/bigquery/docs/reference/standard-sql/mathematical_functions,
 trino.io/docs/current/functions/math.html and docs.snowflake.com/en/sql-reference/functions/trunc.
 """
@@ -15,7 +15,7 @@ from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def truncated(node: exp.Trunc, dialect: str) -> Made:
-    """Write TRUNC with decimals as CEIL of negative and FLOOR of other numbers."""
+    """Write TRUNC with a number of digits by CEIL for negative and FLOOR for other numbers."""
     decimals = node.args.get("decimals")
     if decimals is None:
         return None
@@ -27,7 +27,7 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
 
 
 def not_a_number(node: exp.IsNan, dialect: str) -> Made:
-    """Make ISNAN of NULL NULL; in Spark it is false."""
+    """Write ISNAN so that it returns NULL for NULL; Spark's returns false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -47,7 +47,7 @@ def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
 
 
 def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
-    """Write an arg_max that skips rows whose value is NULL, as DuckDB's does."""
+    """Write DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
     present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
@@ -61,7 +61,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 
 
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
-    """Write an ARRAY_AGG that keeps NULLs and is NULL for no rows, as in DuckDB and PostgreSQL.
+    """Write ARRAY_AGG of DuckDB and PostgreSQL, which keeps NULLs and is NULL for no rows.
 
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
@@ -102,14 +102,14 @@ def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
 
 
 def array_of_rows(node: exp.Array, dialect: str) -> Made:
-    """Refuse `ARRAY(SELECT …)` with `Unwritable`: Spark does not have it."""
+    """Raise Unwritable for `ARRAY(SELECT …)`, which Spark does not have."""
     if any(isinstance(one, exp.Query) for one in node.expressions):
         raise Unwritable("ARRAY(SELECT …)")
     return None
 
 
 def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
-    """Refuse WITH ORDINALITY with `Unwritable`: SQLGlot would number the rows from 0."""
+    """Raise Unwritable for WITH ORDINALITY, because SQLGlot would number the rows from 0."""
     if node.args.get("offset") and dialect not in ("bigquery",):
         raise Unwritable("UNNEST WITH ORDINALITY")
     return None
@@ -124,7 +124,7 @@ def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
 
 
 def counted(node: exp.CountIf, dialect: str) -> Made:
-    """Make count_if NULL where no condition has a value, as in DuckDB."""
+    """Write DuckDB's count_if, which is NULL if the condition is NULL in all rows."""
     if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
         return None
     return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
@@ -138,7 +138,7 @@ def logarithm(node: exp.Log, dialect: str) -> Made:
 
 
 def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Make ARRAY_CONTAINS false if a list with NULL lacks a value, as in DuckDB."""
+    """Write DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list; Spark may return NULL."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -150,7 +150,7 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
 
 
 def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
-    """Write ARRAY_CONCAT with NULL as an empty list, as in DuckDB."""
+    """Write DuckDB's ARRAY_CONCAT, which treats NULL as an empty list."""
     given = [node.this, *node.expressions]
     lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
     if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
@@ -162,13 +162,13 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
-    """Write LENGTH as a count of elements, if the query shows that the value is a list."""
+    """Write LENGTH as SIZE if the value is certainly a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
 
 def inserted(node: exp.Stuff, dialect: str) -> Made:
-    """Refuse INSERT and STUFF with `Unwritable`: Spark does not have them."""
+    """Raise Unwritable for INSERT and STUFF, which Spark does not have."""
     raise Unwritable("INSERT or STUFF")
 
 
@@ -206,7 +206,7 @@ _OF_FRAMES = (exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
 def whole_frame(node: exp.Window, dialect: str) -> Made:
-    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE the whole partition, as Snowflake does."""
+    """Give FIRST_VALUE, LAST_VALUE and NTH_VALUE Snowflake's default frame, the whole partition."""
     inner = node.this
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this
@@ -224,10 +224,10 @@ _JSON = (exp.DType.JSON, exp.DType.JSONB)
 
 
 def json_value(node: exp.Expr, dialect: str) -> Made:
-    """Read a path of keys of a JSON text by one GET_JSON_OBJECT.
+    """Write the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
     Raises:
-        Unwritable: The value would be JSON, whose texts have quotes that Spark leaves out.
+        Unwritable: The result is of type JSON, not text, or the path is not a list of keys.
     """
     if dialect not in ("duckdb", "postgres"):
         return None
@@ -254,7 +254,10 @@ def json_value(node: exp.Expr, dialect: str) -> Made:
 
 
 def json_type(node: exp.Cast, dialect: str) -> Made:
-    """Refuse the type JSONB, and a JSON text whose paths are not read."""
+    """Drop the cast of a text literal to JSON; raise Unwritable for JSONB.
+
+    A cast inside of `->` and `->>` is handled by `json_value`.
+    """
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent

@@ -1,8 +1,8 @@
-"""Verified functions of other dialects, whose translations are equal on Spark.
+"""Lists of functions of other dialects whose translations have the same results on Spark.
 
-The list is written by `python -m benchmarks.dialect_grid --write`. DuckDB, PostgreSQL, Trino and
-GoogleSQL (BigQuery's dialect) are run over a grid of values; for Snowflake, Redshift, SQL Server
-and MySQL the values come from the vendors' documentation. Other dialects have no list.
+`python -m benchmarks.dialect_grid --write` writes the lists. It runs DuckDB, PostgreSQL, Trino and
+GoogleSQL (BigQuery's dialect) over a grid of values. For Snowflake, Redshift, SQL Server and MySQL,
+the values come from the vendors' documentation. Other dialects have no list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SYNTAX = (
 
 
 def signature(node: exp.Expr) -> str | None:
-    """Return a function's name with its given arguments, or None for other nodes.
+    """Return a function's name with the names of its given arguments; None for other nodes.
 
     >>> from sqlglot import parse_one
     >>> signature(parse_one("substr(a, 1)")), signature(parse_one("foo(a, 1)"))
@@ -52,7 +52,7 @@ def function_name(node: exp.Expr) -> str:
 
 @cache
 def verified_functions(dialect: str) -> frozenset[str]:
-    """Return the verified signatures of a dialect; empty without a list.
+    """Return the verified signatures of a dialect; empty if the dialect has no list.
 
     The list of `spark` has the names of Spark's own functions.
     """
@@ -67,10 +67,10 @@ _LISTS = {"athena": "trino", "fabric": "tsql"}
 
 
 def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Unwritable | None:
-    """Return the refusal of the first function that is not verified, or None.
+    """Return the error for the first function that is not verified, or None.
 
-    A function unknown to SQLGlot keeps its name. Only Spark's own names are refused here, because
-    all other names are refused later, or are functions of the session.
+    A function that SQLGlot has no class for keeps its name. It is refused here only if Spark has a
+    function of this name. Otherwise it is a function of the session or is refused later.
     """
     if dialect in SPARKS or "*" in trusted:
         return None
@@ -91,5 +91,5 @@ def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Un
 
 
 def _spellings(node: exp.Expr) -> list[str]:
-    """Return all names under which SQLGlot reads a function."""
+    """Return all names that SQLGlot has for a function, in lower case."""
     return [name.lower() for name in node.sql_names()] if isinstance(node, exp.Func) else []

@@ -1,10 +1,11 @@
-"""Spark SQL written from trees, with parameters as time variables: `@name`.
+"""Generates Spark SQL from trees, with parameters as time variables such as `@start_ts`.
 
-SQLGlot's own generator changes two forms. Spark has no QUALIFY: SQLGlot (30.30,
-`transforms.eliminate_qualify`) rewrites it by bare column names, so that `PARTITION BY c.k` becomes
-the expression of an output named `k`, and it leaves DISTINCT, ORDER BY and LIMIT before the filter.
-SQLGlot also moves every nested WITH to the top (`transforms.move_ctes_to_top_level`), even if names
-repeat. Spark reads nested WITH clauses, so they stay in place here.
+Two forms are not left to SQLGlot's generator, because it changes their meaning. Spark has no
+QUALIFY. SQLGlot (30.30, `transforms.eliminate_qualify`) rewrites it by unqualified column names, so
+`PARTITION BY c.k` becomes the expression of an output named `k`; it also applies DISTINCT, ORDER BY
+and LIMIT before the filter. Second, SQLGlot moves every nested WITH to the top
+(`transforms.move_ctes_to_top_level`), even if names repeat. Spark supports nested WITH clauses, so
+they stay in place here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
 
 def restore_parameters(tree: exp.Expr) -> exp.Expr:
-    """Turn placeholders into parameters, in place; return the tree."""
+    """Replace placeholders, in place, by the parameters `@name` that they represent."""
     for identifier in list(tree.find_all(exp.Identifier)):
         found = _PLACEHOLDER_NAME.match(identifier.name)
         if found is None:
@@ -46,11 +47,11 @@ def with_variables(tree: exp.Expr) -> exp.Expr:
 def with_qualified_rows(tree: exp.Expr) -> None:
     """Write DISTINCT ON as QUALIFY with the first row of each key, in place.
 
-    SQLGlot (30.30, `transforms.eliminate_distinct_on`) leaves LIMIT before the filter, takes
-    positions in ORDER BY for constants, and adds a column to a star.
+    SQLGlot's own rewriting (30.30, `transforms.eliminate_distinct_on`) is wrong: it applies LIMIT
+    before the filter, treats positions in ORDER BY as constants, and adds a column to a star.
 
     Raises:
-        Unwritable: The query has QUALIFY, too, or a position after a star.
+        Unwritable: The query also has QUALIFY, or ORDER BY has a position after a star.
     """
     for select in list(tree.find_all(exp.Select)):
         distinct = select.args.get("distinct")
@@ -125,7 +126,7 @@ def _filtered(select: exp.Select) -> exp.Select:
 
 
 def _outputs(select: exp.Select) -> list[str] | None:
-    """Name every output; return None if there is a star, whose columns are unknown here."""
+    """Give every output a name and return the names; return None if there is a star."""
     if any(item.is_star for item in select.expressions):
         return None
     names = []
@@ -144,7 +145,7 @@ def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Add hidden columns for an outer ORDER BY with values outside the SELECT list."""
+    """Return hidden columns for an outer ORDER BY by values that are not in the SELECT list."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}
