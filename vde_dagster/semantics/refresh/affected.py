@@ -333,26 +333,25 @@ class _Step:
         place = outermost.parent
         if isinstance(place, exp.Subquery):
             place = place.parent if isinstance(place.parent, exp.In) else place
-        link = isinstance(place, exp.In) and _is_positive(place, select)
-        if isinstance(place, exp.In) and link and not isinstance(place.this, exp.Tuple):
-            inner = _linked(self.query(outermost), place.this, own)
-        elif isinstance(place, exp.In | exp.Exists | exp.Subquery):
-            inner = self._plain_rows(outermost)
-        else:
-            raise NotRefreshableError(
-                "a subquery compares with each of its rows",
-                place,
-                "write the comparison with EXISTS or NOT EXISTS",
-            )
-        inside = {
-            source.alias_or_name
-            for one in inner.find_all(exp.Select)
-            for source in list_sources(one)
-        }
-        if all(column.table in inside for column in inner.find_all(exp.Column)):
+        if isinstance(place, exp.In) and not isinstance(place.this, exp.Tuple):
+            if _is_positive(place, select):
+                return self._correlated(_linked(self.query(outermost), place.this, own), outermost)
+            if not _is_correlated(outermost):
+                return _compared(self.query(outermost), place.this, own)
+        if isinstance(place, exp.In | exp.Exists | exp.Subquery):
+            return self._correlated(self._plain_rows(outermost), outermost)
+        raise NotRefreshableError(
+            "a subquery compares with each of its rows",
+            place,
+            "write the comparison with EXISTS or NOT EXISTS",
+        )
+
+    def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
+        """Return the condition that a correlated query for changed rows has rows."""
+        if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
-                outermost,
+                subquery,
                 "correlate the subquery with the row by an equality, or make it a model that this "
                 "model joins by a key",
             )
@@ -552,6 +551,36 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
         )
     query.where(exp.EQ(this=column.copy(), expression=value.copy()), copy=False)
     return query
+
+
+def _is_correlated(query: exp.Expr) -> bool:
+    """Return whether a query reads columns of a query around it."""
+    selects = query.find_all(exp.Select)
+    inside = {source.alias_or_name for one in selects for source in list_sources(one)}
+    return any(column.table not in inside for column in query.find_all(exp.Column))
+
+
+def _compared(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
+    """Return the condition that changed rows of a subquery may change the result of IN or NOT IN.
+
+    The result depends on the rows that equal the outer expression, on NULLs in the subquery and, if
+    the outer expression is NULL, on whether the subquery has rows.
+    """
+    source = exp.Subquery(
+        this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))
+    )
+    nulls = exp.Select(
+        expressions=[exp.alias_(exp.Literal.number(1), "one")], from_=exp.From(this=source)
+    )
+    column = exp.column(query.selects[0].alias_or_name, "vde_nulls", quoted=True)
+    nulls.where(exp.Is(this=column, expression=exp.Null()), copy=False)
+    return exp.paren(
+        exp.or_(
+            exp.Exists(this=_linked(query, value, outer)),
+            exp.Exists(this=nulls),
+            exp.Is(this=value.copy(), expression=exp.Null()),
+        )
+    )
 
 
 def _is_distinct(query: exp.Query) -> bool:
