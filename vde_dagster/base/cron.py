@@ -69,7 +69,7 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
-    """Return the latest tick, from a cache: a plan needs every model's tick at one instant."""
+    """Return the latest tick; cached, because many models have the same cron."""
     from croniter import croniter  # Not every command needs ticks.
 
     tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)

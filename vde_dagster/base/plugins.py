@@ -57,7 +57,7 @@ _imported: list[Plugin] = []
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One part from a distribution.
+    """Part that an installed distribution adds, such as a kind of models.
 
     Args:
         seam: The seam's name, one of `SEAMS`.
@@ -114,7 +114,7 @@ class Seam(Generic[Part]):
     _loaded: dict[str, tuple[Plugin, Part]] = field(default_factory=dict, repr=False)
 
     def names(self) -> list[str]:
-        """Return the names of the core's parts and of installed ones."""
+        """Return the names of the core's parts and of installed parts."""
         return [*self.core, *sorted({plugin.name for plugin in self._plugins()})]
 
     def find(self, name: str) -> Part | None:

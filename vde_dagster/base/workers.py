@@ -192,7 +192,7 @@ def _nothing(worker: int, items: Sequence[Any]) -> Results:
 
 
 class _Noted(logging.Handler):
-    """Counts warnings and errors, which this process cannot show in the caller's log."""
+    """Log handler of a worker, which counts warnings and errors for `quietly`."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -208,8 +208,8 @@ _NOTED = _Noted()
 def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
     """Return a function's result for an item, or None if it raises an error or logs a warning.
 
-    The caller then calls the function again in its own process, so that errors and warnings appear
-    as usual.
+    On None, the caller calls the function again in its own process, so that errors and warnings
+    appear as usual.
     """
     before = _NOTED.count
     try:

@@ -108,7 +108,7 @@ class Asset:
     """Names of a model in Dagster, if another tool defines them.
 
     Args:
-        key: Parts of the asset's key; empty for schema and name.
+        key: Parts of the asset's key; empty to use the model's schema and name.
         group: The model's group, or None for its schema.
         owners: Addresses and teams in addition to the model's owner.
     """

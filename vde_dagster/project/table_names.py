@@ -20,7 +20,7 @@ class TableNames:
 
     Args:
         catalog: The project's catalog, which names omit.
-        default_namespace: Namespace of names without one.
+        default_namespace: Namespace of names that consist of one part.
         catalogs: Spark's names of catalogs, by the lower-case names used in files; may include the
             project's own catalog, also as an empty text.
         any_catalog: Whether files may name unlisted catalogs, under the name that Spark uses.
@@ -78,7 +78,7 @@ class TableNames:
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
         """Return Spark's form of a three-part name in the own catalog; None for other names.
 
-        A project's files may use other names for this catalog, which Spark does not have.
+        Files of a project may call this catalog by names that Spark does not have.
         """
         if len(parts) != 3:
             return None

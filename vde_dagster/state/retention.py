@@ -253,7 +253,7 @@ def reasons_to_keep(
     now: datetime,
     leased: Set[str],
 ) -> dict[str, str]:
-    """Return why tables are reachable, by table id."""
+    """Return, by table id, a reason why the table is reachable."""
     reasons: dict[str, str] = {}
     table = schema.tables.c
     recent = select(table.table_id).where(

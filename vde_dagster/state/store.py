@@ -76,7 +76,7 @@ class StateStore:
 
     @cached_property
     def change_cursors(self) -> ChangeCursorStore:
-        """Reads and moves cursors."""
+        """Reads and moves the cursors of consumers."""
         from vde_dagster.state.environments.changes import ChangeCursorStore
 
         return ChangeCursorStore(self.database)
@@ -157,7 +157,7 @@ class StateStore:
 
     @cached_property
     def shown(self) -> ShownStore:
-        """Finds the environments and tables that are shown."""
+        """Finds the tables that environments show, and the environments that show a table."""
         return ShownStore(self.database)
 
     @cached_property

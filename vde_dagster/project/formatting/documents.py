@@ -22,10 +22,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A possible, or required, line end.
+    """A place where a line may, or must, end.
 
     Args:
-        flat: The text that replaces it if the group is one line.
+        flat: The text to write instead of a line end if the group is one line.
         lines: Number of required line ends; 0 if a line end is only possible.
     """
 
@@ -39,7 +39,7 @@ HARD, BLANK = Break(lines=1), Break(lines=2)
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """An indented part."""
+    """Part of a document that is indented."""
 
     by: int
     inside: Document
@@ -47,7 +47,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part kept on one line if it fits."""
+    """Part of a document that is written in one line if it fits."""
 
     inside: Document
 

@@ -32,7 +32,7 @@ class Property:
     """Property of a kind: `kind NAME (property value, …)`.
 
     Args:
-        read: Reads its value; raises ProjectError at the value's place.
+        read: Reads the property's value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
         names_columns: Whether its value names columns, which are written without quotes.
     """
@@ -334,7 +334,7 @@ class Registry:
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def require(self, name: str) -> type[Kind]:
-        """Return the kind whose name is stored in the state.
+        """Return the kind with a name that was read from the state.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.

@@ -143,7 +143,7 @@ class ScdType2(Kind):
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether versions of the first load start like later versions, not in 1970."""
+        """Whether versions in the first load start at their update or load time, not in 1970."""
         raise NotImplementedError
 
     @property
@@ -256,7 +256,9 @@ class ScdType2ByTime(ScdType2):
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByColumn(ScdType2):
-    """Table with a version of a row for each change of its columns, starting when it was detected.
+    """Table with a version of a row for each change of its columns.
+
+    A version starts when the change was detected.
 
     Args:
         columns: Output columns to compare, or `("*",)`.

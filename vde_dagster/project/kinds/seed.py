@@ -192,7 +192,7 @@ class Seed(Kind):
 
     @property
     def default_null_values(self) -> tuple[str, ...]:
-        """Texts that represent NULL in columns without their own texts."""
+        """Texts that represent NULL in every column."""
         return (*(() if self.missing == "given" else MISSING), *self.null_values)
 
     def null_values_in(self, column: str) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def directives(pattern: str) -> list[str]:
 
 
 def finest(pattern: str) -> str | None:
-    """Return the directive of the shortest unit in a format, or None without directives."""
+    """Return the directive of the shortest unit in a format, or None if there are only texts."""
     return next((part for part in FINEST_FIRST if part in directives(pattern)), None)
 
 

@@ -201,7 +201,7 @@ class IncrementalByUniqueKey(Kind):
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, but see `nulls_match`.
-        key_expressions: Spark SQL over output columns that also identifies a row.
+        key_expressions: Expressions over output columns, in Spark SQL, that are parts of the key.
         when_matched: Clauses for rows with an existing key; the first clause whose condition is
             true applies. Without clauses all columns are replaced; `*` replaces all columns that
             its clause does not set. Columns belong to `source` or `target`.

@@ -94,7 +94,7 @@ class ProjectCache:
                 self.records = from_bytes(dict[str, FileRecord], body)
 
     def save_index(self) -> None:
-        """Write everything except the records."""
+        """Write everything in the cache except the records of files."""
         content = {
             "stats": self.stats,
             "settings": self.settings,
@@ -104,7 +104,7 @@ class ProjectCache:
         _write(self.folder / "index.json", text.encode("utf-8", "surrogatepass"))
 
     def save_records(self) -> None:
-        """Write the records."""
+        """Write the records of files."""
         _write(self.folder / "files.bin", to_bytes(self.records))
 
 
@@ -139,7 +139,7 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that creates records, including SQLGlot's version."""
+    """Return a hash of the code that creates cache records, including SQLGlot's version."""
     global _stamp
     if _stamp is None:
         import importlib.util

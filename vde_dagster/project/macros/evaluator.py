@@ -93,13 +93,13 @@ class MacroEvaluator:
 
     @property
     def default_catalog(self) -> str | None:
-        """The project's catalog."""
+        """Name of the project's catalog, or None."""
         names = self._expander.scope.names
         return names.catalog if names is not None else None
 
     @property
     def this_env(self) -> str:
-        """The environment; available only in `before_all` and `after_all`."""
+        """Name of the environment; available only in `before_all` and `after_all`."""
         return str(self._environment_value("this_env"))
 
     @property
@@ -109,7 +109,7 @@ class MacroEvaluator:
 
     @property
     def views(self) -> list[str]:
-        """Views, as `catalog.schema.name`; available only in `before_all` and `after_all`."""
+        """Views, such as `catalog.schema.name`; available only in `before_all` and `after_all`."""
         return list(self._environment_value("views"))
 
     def _environment_value(self, name: str) -> Any:

@@ -245,7 +245,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert offsets before the first words of lines that are printed unchanged."""
+    """Insert offsets before lines of a template that are printed unchanged; None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):
@@ -339,7 +339,7 @@ def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> E
 
 
 def _in_string(token: Token, before: Token | None) -> Edit:
-    """Convert a string with time variables to an expression."""
+    """Return an edit that turns a string with time variables into a concatenation."""
     parts: list[str] = []
     position = 1
     for printed in _PRINTED.finditer(token.text):

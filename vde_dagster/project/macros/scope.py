@@ -40,7 +40,7 @@ class MacroScope:
         environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
         hint: Returns the hint for a text that cannot be translated; called with the function that
-            could be trusted. None for the hint for model files.
+            could be trusted. None to use the hint for model files.
     """
 
     macros: Mapping[str, UserMacro]

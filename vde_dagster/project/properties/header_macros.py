@@ -143,7 +143,7 @@ def _replaced(
 def _replacement(
     expander: Expander, name: str, tokens: list[Token], before: bool, blueprint: Mapping[str, str]
 ) -> tuple[int, str] | None:
-    """Return the end and the expansion of the macro at a token, or None for another token."""
+    """Return the end and the expansion of the macro that starts at a token, or None."""
     source = expander.source
     variables: Mapping[str, str] = expander.scope.variables
     previous = tokens[0] if before else None
@@ -188,7 +188,7 @@ def _is_cron(name: str, previous: Token | None, word: Token) -> bool:
 
 
 def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[int, str]:
-    """Expand a call, or raise an error if the tokens are not a call."""
+    """Expand a macro call, or raise an error if the tokens are not a macro call."""
     source, word = expander.source, following[0]
     end = word.end
     if word.text == "{" or _is_call(following):

@@ -139,7 +139,7 @@ _NAMES = ("name", "depends_on", "kind", "dialect")
 def python_blueprints(
     definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> list[dict[str, Any]]:
-    """Return the variables of each model that a function defines."""
+    """Return the blueprint variables of each model that a decorated function defines."""
     given = definition.options.get("blueprints")
     if given is None:
         return [{}]

@@ -368,7 +368,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
 
 
 class _Variables:
-    """Replaces the context when an argument is computed while the project is read."""
+    """Stand-in for a model's context, to compute an argument while the project is read."""
 
     def __init__(self, python: PythonSource) -> None:
         self._python = python

@@ -90,7 +90,7 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the project's module with a name, searched from the root and the importer."""
+        """Return the module with a dotted name, from the project's root or next to the importer."""
         if not dotted:
             return None
         key = (dotted, where.path)

@@ -97,7 +97,7 @@ class Inertness:
                 or self._is_value(module, statement.value, literal=of_class is not None)
             )
         if isinstance(statement, ast.If) and of_class is None:
-            checking = self._meaning(module, statement.test) == "typing.TYPE_CHECKING"
+            checking = self._external_name(module, statement.test) == "typing.TYPE_CHECKING"
             return checking and not statement.orelse
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         return is_text or isinstance(statement, ast.Pass)
@@ -119,7 +119,7 @@ class Inertness:
             return isinstance(node.value, ast.Name) and node.value.id in properties
         function = node.func if isinstance(node, ast.Call) else node
         values = _arguments(node) if isinstance(node, ast.Call) else []
-        known = self._meaning(module, function) in DECORATORS
+        known = self._external_name(module, function) in DECORATORS
         return known and all(self._is_value(module, value) for value in values)
 
     def _is_inert_class(
@@ -135,7 +135,7 @@ class Inertness:
         if any(k.arg not in ("metaclass", "total") for k in node.keywords):
             return False
         metaclasses = [k.value for k in node.keywords if k.arg == "metaclass"]
-        if any(self._meaning(module, m) != "abc.ABCMeta" for m in metaclasses):
+        if any(self._external_name(module, m) != "abc.ABCMeta" for m in metaclasses):
             return False
         return (
             all(self._is_decorator(module, d, ()) for d in node.decorator_list)
@@ -146,8 +146,10 @@ class Inertness:
 
     def _is_base(self, module: Module, base: ast.expr, children: tuple[ast.ClassDef, ...]) -> bool:
         if isinstance(base, ast.Subscript):
-            return self._meaning(module, base.value) in BASES and self._is_type(module, base.slice)
-        known = self._meaning(module, base)
+            return self._external_name(module, base.value) in BASES and self._is_type(
+                module, base.slice
+            )
+        known = self._external_name(module, base)
         if known in ENUMS:
             # An enum calls its own functions when it is created.
             return not any(isinstance(s, ast.FunctionDef) for c in children for s in c.body)
@@ -180,14 +182,14 @@ class Inertness:
             values = (self._is_value(module, value, literal=literal) for value in node.values)
             return all(keys) and all(values)
         if isinstance(node, ast.Call):
-            called = self._meaning(module, node.func) or ""
+            called = self._external_name(module, node.func) or ""
             arguments = _arguments(node)
             if called == "logging.getLogger":
                 arguments = [one for one in arguments if not is_own_name(one)]
             pure = called in CALLS or called.startswith(PURE_MODULES)
             return pure and all(self._is_value(module, one, literal=True) for one in arguments)
         if isinstance(node, (ast.Name, ast.Attribute)):
-            known = self._meaning(module, node)
+            known = self._external_name(module, node)
             if literal:
                 return (known or "").startswith(("builtins.", "datetime.", "typing."))
             return known is not None or isinstance(node, ast.Name)
@@ -223,17 +225,17 @@ class Inertness:
             return True
         if isinstance(node, (ast.Name, ast.Attribute)):
             plain = isinstance(node, ast.Name) and not outside
-            return plain or self._meaning(module, node) is not None
+            return plain or self._external_name(module, node) is not None
         if isinstance(node, (ast.Tuple, ast.List)):
             return not outside and all(self._is_type(module, e) for e in node.elts)
         if isinstance(node, ast.Subscript):
-            known = self._meaning(module, node.value) is not None
+            known = self._external_name(module, node.value) is not None
             return known and self._is_type(module, node.slice)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return all(self._is_type(module, s, outside=True) for s in (node.left, node.right))
         return False
 
-    def _meaning(self, module: Module, node: ast.expr) -> str | None:
+    def _external_name(self, module: Module, node: ast.expr) -> str | None:
         """Return an expression's dotted name if it refers to something outside of the project."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):

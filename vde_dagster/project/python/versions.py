@@ -277,7 +277,7 @@ class _Reach:
                 self._follow(module, node, rest)
 
     def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
-        """Return whether a statement sets an attribute of an external import."""
+        """Return whether a statement sets an attribute of an imported module or object."""
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue

@@ -62,7 +62,7 @@ class AuditDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AuditCall:
-    """A model's call of an audit or signal, with SQL text by argument."""
+    """A model's call of an audit or signal, with the SQL text of each argument."""
 
     name: str
     arguments: dict[str, str]
@@ -345,7 +345,7 @@ _GIVEN = ("batch", "execution_time", "environment", "model", "context")
 
 @dataclass(frozen=True, slots=True)
 class SignalDefinition:
-    """Function of the project with `@signal()`."""
+    """Function of the project that is decorated with `@signal()`."""
 
     function: Callable[..., Any]
     python: PythonSource

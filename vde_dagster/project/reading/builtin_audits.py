@@ -53,7 +53,7 @@ def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
 
 
 def _query(template: str, **more: Build) -> Build:
-    """Return a builder of queries from a template, or from its name in `builtin_audits.sql`.
+    """Return a builder of queries from a template's text or its name in `builtin_audits.sql`.
 
     A template contains `{argument}`, and `{where}` for the call's condition.
     """

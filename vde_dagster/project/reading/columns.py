@@ -86,7 +86,7 @@ class QueryColumns:
     def table_columns(
         self, select: exp.Select, ctes: Mapping[str, list[str] | None], only: str = ""
     ) -> list[tuple[str, str]]:
-        """Return (alias, column) of a SELECT's tables, in order.
+        """Return the columns of a SELECT's tables in order, each as (table alias, column).
 
         `only` is the lower-case name of one of the tables; "" for all.
         """
@@ -104,7 +104,7 @@ class QueryColumns:
     def star_columns(
         self, star: exp.Star, select: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[tuple[str, str]]:
-        """Return (alias, column) of the columns that a star selects."""
+        """Return the columns that a star selects, each as (table alias, column)."""
         table = star.parent.args["table"] if isinstance(star.parent, exp.Column) else None
         joins = select.args.get("joins") or ()
         if table is None and any(join.args.get("using") or join.method for join in joins):
@@ -151,12 +151,12 @@ _BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
 
 
 def may_have_column_forms(text: str) -> bool:
-    """Return whether a text may have a form that Spark does not support, or aliases in WHERE."""
+    """Return whether a text may have aliases in WHERE, `* REPLACE` or `UNION BY NAME`."""
     return "WHERE" in text.upper() or needs_columns(text)
 
 
 def needs_columns(text: str) -> bool:
-    """Return whether a text may have a form that Spark does not support."""
+    """Return whether a text may have `* REPLACE` or `UNION BY NAME`."""
     upper = text.upper()
     return ("REPLACE" in upper and _STAR.search(text) is not None) or (
         "NAME" in upper and _BY_NAME.search(text) is not None

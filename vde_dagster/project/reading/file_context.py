@@ -109,8 +109,8 @@ def model_name(
 ) -> tuple[str, Callable[[str, str | None], ProjectError]]:
     """Return a model's name, and a function that creates errors at its place.
 
-    A header without a name gets the last three parts of the path: `models/deep/sales/orders.sql` is
-    `deep.sales.orders`, as in SQLMesh.
+    A model whose header has no name is named by the last three parts of its path:
+    `models/deep/sales/orders.sql` is `deep.sales.orders`, as in SQLMesh.
     """
     if properties.name:
         return properties.name, header.properties["name"].error

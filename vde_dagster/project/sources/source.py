@@ -113,7 +113,8 @@ class Folder:
     Args:
         parsed: Receives the syntax trees of the queries that are read.
         memories: Data that sources keep between loads, by the sources' names.
-        known_columns: Columns of the models read so far; files that need others are read later.
+        known_columns: Columns of the models read so far; a file that needs other columns is read
+            later.
         units: Names of units, which are parts of files.
     """
 

@@ -264,7 +264,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 def _matches(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
-    """Return whether an error has one of the SQL state prefixes or SQLite's phrases."""
+    """Return whether an error's SQL state has one of the prefixes, or SQLite's message a phrase."""
     if not isinstance(error, DBAPIError):
         return False
     state = _state(error)

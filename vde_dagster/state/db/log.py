@@ -68,7 +68,7 @@ class LogEntry:
     Args:
         db_user: The user of the connection on PostgreSQL; None on SQLite.
         who: The name that the client gave.
-        act: The kind of act; `sql`: an environment was changed by SQL outside this program.
+        act: The kind of act; `sql` means that SQL outside of this program changed an environment.
         version: The environment's version that the act created.
         detail: Further details, as JSON.
     """

@@ -80,7 +80,7 @@ class OutboxRecord:
 
     @property
     def interval(self) -> Interval:
-        """The range of a record on a fill."""
+        """The range of the fill that the record describes."""
         return Interval(from_micros(self.subject["start"]), from_micros(self.subject["end"]))
 
     @property
@@ -108,7 +108,7 @@ class Outbox:
     database: Database
 
     def number(self) -> OutboxRange:
-        """Number new records, and return the range of all records."""
+        """Number new records, and return the range of all records' numbers."""
         waiting = self.database.row(_UNNUMBERED.limit(1))
         if waiting is not None:
             self.database.run_transaction(self._number, name="outbox.number")
@@ -168,7 +168,7 @@ class Outbox:
         return None if found is None else int(found)
 
     def set_left(self, consumer: str, number: int) -> None:
-        """Store the number of remaining items of a consumer, if it changed."""
+        """Store the number of items that a consumer still has to process, if it changed."""
         if self.last_left() != number:
             self._set_cursor(f"{consumer}{_LEFT}", lambda _: number)
 

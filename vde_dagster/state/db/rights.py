@@ -131,7 +131,7 @@ class RightsStore:
         self.require("publish" if environment == PRODUCTION else "apply", what)
 
     def roles(self) -> list[Role]:
-        """Return the roles with their members, by right; empty without roles."""
+        """Return the roles with their members, by right; empty if the state has no roles."""
         if self.database.is_sqlite:
             return []
         with self.database.reading() as conn:
@@ -382,7 +382,7 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
 
 
 def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of the write views and their grants, to run after guards and tables."""
+    """Return the SQL of the write views and their grants, to run after `_statements`."""
     place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}

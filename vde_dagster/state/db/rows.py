@@ -159,7 +159,7 @@ def to_micros(value: datetime) -> int:
 
 
 def from_micros(value: int) -> datetime:
-    """Return the instant of a number of microseconds since 1970 (UTC)."""
+    """Return the instant that is some microseconds after 1970 began (UTC)."""
     return EPOCH + timedelta(microseconds=value)
 
 

@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Consecutive versions that show the same rows of a model, or (`shown` false) no model."""
+    """Consecutive versions of an environment that show the same rows of a model."""
 
     first: int
     end: int | None
@@ -81,7 +81,7 @@ class ChangeCursor:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCursorStore:
-    """Reads and moves cursors."""
+    """Reads and moves the cursors of consumers."""
 
     database: Database
 

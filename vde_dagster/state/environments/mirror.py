@@ -121,7 +121,7 @@ class MirrorStore:
         return self._read(None, _ROW.catalog_name == catalog, open_)
 
     def standings(self) -> dict[str, MirrorStanding]:
-        """Return the counts for each environment that has mirrored views, by environment."""
+        """Return, by environment, the counts of mirrored views and of outdated views."""
         found: dict[str, list[MirroredView]] = {}
         for view in self._read(None):
             found.setdefault(view.wanted.environment, []).append(view)
@@ -136,7 +136,7 @@ class MirrorStore:
     def begin(
         self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
     ) -> list[WantedView]:
-        """Record the start of a write of views; return the targets of the views in the journal.
+        """Record that a writer begins to write views; return the views' targets in the journal.
 
         Raises:
             LeaseLostError: Another process is the writer now.

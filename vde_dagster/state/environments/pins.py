@@ -147,12 +147,12 @@ class PinStore:
         return found
 
     def heads(self, connection: Connection, table_ids: Iterable[str]) -> dict[str, Head]:
-        """Return the recorded heads of tables, which may be older than the catalog's."""
+        """Return the recorded heads (current snapshots) of tables; the catalog may be newer."""
         rows = among(connection, _HEADS, _HEAD.table_id, table_ids)
         return {row.table_id: _head(row) for row in rows}
 
     def note(self, connection: Connection, heads: Iterable[Head]) -> None:
-        """Record the heads that are current once the transaction commits."""
+        """Record tables' heads as they will be once the transaction has committed."""
         ordered = sorted(heads, key=lambda head: head.table_id)
         rows = [{**_row(head), "metadata_location": head.location} for head in ordered]
         upsert(connection, schema.heads, rows, *(one.name for one in _HEAD if not one.primary_key))
@@ -163,7 +163,7 @@ class PinStore:
             connection.execute(delete(schema.heads).where(_HEAD.table_id.in_(part)))
 
     def moved(self, connection: Connection, environment: str) -> dict[str, Head]:
-        """Return the heads of tables that moved since an environment pinned them."""
+        """Return the heads of tables whose snapshot changed since an environment pinned it."""
         rows = connection.execute(_MOVED, {"of": environment})
         return {row.table_id: _head(row) for row in rows}
 
@@ -448,7 +448,7 @@ def pin_filled(
     """Write the filled ranges of a version's tables, in its publication's transaction.
 
     Args:
-        after: Filled ranges by table id, if the catalog moves the tables after this transaction.
+        after: Filled ranges, by table id, of tables that the catalog moves after this transaction.
     """
     on_sqlite = connection.dialect.name == "sqlite"
     found: Iterable[Any] = connection.execute(

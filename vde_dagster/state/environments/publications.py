@@ -49,12 +49,13 @@ class PublishedFile:
     """A metadata file of a publication.
 
     Args:
-        ref: The table or view of the pointer; None for data files, and in records of older code.
-        branch: The branch that a table's `main` moves to; for a rollback, the branch that moves in
-            place of `main`.
+        ref: The table or view whose pointer moves to the file; None for data files, and in records
+            of older code.
+        branch: The branch whose snapshot becomes the table's `main`; for a rollback, the branch
+            that moves instead of `main`.
         table_id: The table whose pending fills count as filled once it has moved.
         returned: The target of a rollback; None if the table moves forward.
-        into: The branch that moves in place of `main`, if the table moves forward.
+        into: The branch that moves instead of `main`, if the table moves forward.
         snapshot_id: The target Iceberg snapshot.
     """
 
@@ -72,7 +73,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """Record of a publication; with the status `unused`, a list of files to delete instead."""
+    """Record of a publication, or, if its status is `unused`, of files to delete."""
 
     id: str
     environment: str

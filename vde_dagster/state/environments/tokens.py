@@ -23,7 +23,7 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Record of a token, without its secret; `row_filter` limits the rows that it may read."""
+    """Record of a token, without its secret; `row_filter` limits the rows that the token shows."""
 
     id: str
     environment: str

@@ -207,7 +207,7 @@ _OF_LIVE = (
 
 @dataclass(frozen=True, slots=True)
 class ShownStore:
-    """Finds the environments and tables that are shown."""
+    """Finds the tables that environments show, and the environments that show a table."""
 
     database: Database
 

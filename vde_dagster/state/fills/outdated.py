@@ -175,7 +175,7 @@ class World:
 
 
 def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, datetime]]]:
-    """Return the targets of open plans, and table ranges that may be computed by an apply."""
+    """Return the targets of open plans, and ranges of tables that an apply may be computing."""
     table = schema.plans.c
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
     worlds, computing = [], []

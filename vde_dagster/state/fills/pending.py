@@ -51,7 +51,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.record_pending")
 
     def forget(self, lease: Lease, plan_id: str, table_id: str) -> None:
-        """Delete a plan's pending fills on a table's branches, while its lease is held.
+        """Delete a plan's pending fills on a table's branches, while the table's lease is held.
 
         Raises:
             LeaseLostError: Another process works on the table now.

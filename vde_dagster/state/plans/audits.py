@@ -182,7 +182,7 @@ class AuditStore:
         return {name: found[name] for name in names if name in found}
 
     def _visible_plans(self, table_id: str, plan_ids: set[str]) -> set[str]:
-        """Return the plans whose rows of a table are visible: filled, or published."""
+        """Return the plans whose rows of a table readers see: they filled it, or were applied."""
         fills, plans = schema.fills.c, schema.plans.c
         visible: set[str] = set()
         with self.database.reading() as conn:

@@ -160,7 +160,7 @@ class PlanStore:
         return replace(stored.plan, snapshots=snapshots)
 
     def foreign(self) -> Iterator[tuple[str, str]]:
-        """Yield ids and messages of all rows that are unreadable, or inconsistent."""
+        """Yield the id and an error message of each plan that is unreadable or inconsistent."""
         for row in self.database.rows(select(schema.plans).order_by(schema.plans.c.plan_id)):
             try:
                 _stored(row)
@@ -256,10 +256,11 @@ class PlanStore:
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
-        """Return the given plans that can no longer be approved, or already are.
+        """Return the given plans that were already approved, or can no longer be approved.
 
-        A plan is closed if it is past, was made only for review, or was made from earlier files. A
-        run or restatement that failed stays open until other work begins in its environment.
+        A plan is closed if it can never be published (see `past`), was made only for review, or was
+        made from earlier files. A run or restatement that failed stays open until other work begins
+        in its environment.
         """
         asked = set(plan_ids)
         closed = self.past(asked)

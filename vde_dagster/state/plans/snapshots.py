@@ -101,7 +101,7 @@ class SnapshotStore:
         return set(found)
 
     def foreign(self) -> Iterator[tuple[str, ModelName, str]]:
-        """Yield ids, models and messages of all rows that are unreadable or fail verification."""
+        """Yield the id, model and an error message of each snapshot that cannot be verified."""
         table = schema.snapshots.c
         query = select(
             table.snapshot_id, table.model_namespace, table.model_name, table.payload
@@ -152,7 +152,7 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the stored view types of many snapshots in one query.
+        """Return the stored output types of views, by snapshot, in one query.
 
         A login that may publish ignores types that other logins stored; Spark analyzes these views
         again.
@@ -189,7 +189,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether stored types match a snapshot's column names, or the names are unknown."""
+    """Return whether stored types have a snapshot's columns; True if the columns are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

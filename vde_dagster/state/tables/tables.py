@@ -253,7 +253,7 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Remove ranges from those that a preview inherits; do nothing for other tables."""
+        """Remove ranges from the filled ranges that a preview inherits; ignore other tables."""
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return
@@ -335,7 +335,7 @@ def not_live(table_id: str) -> StoreError:
 
 
 def _update(conn: Connection, table: PhysicalTable, **values: Any) -> None:
-    """Write the columns of a live table, and other values."""
+    """Write a live table's columns, and the given values, into the table's row."""
     stored = {"of": table.id, "columns": dump_columns(table), **values}
     if conn.execute(_UPDATE_LIVE, stored).rowcount == 0:
         raise not_live(table.id)

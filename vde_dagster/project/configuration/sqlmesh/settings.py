@@ -143,7 +143,7 @@ class _Meaning:
                 self.unused.append(dotted)
 
     def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Remove the gateways from the values, check them, and return them by name."""
+        """Return the checked gateways by name, and the key that has them in the configuration."""
         at = "gateways" if "gateways" in values else "gateway"
         given = values.get(at)
         if given is None:
@@ -164,7 +164,7 @@ class _Meaning:
         return gateways, at
 
     def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
-        """Merge the default gateway's variables and model defaults over the top-level ones."""
+        """Merge the default gateway's variables and model defaults into the top-level settings."""
         if not gateways:
             return
         wanted = str(values.get("default_gateway") or "")

@@ -25,7 +25,10 @@ _LONGEST_LEASE = 900
 def put_guards_of_rights(
     connection: Connection, stalled: int = STALLED_SECONDS, longest: int = LONGEST_SECONDS
 ) -> None:
-    """Create the guards on the tables, with limits in seconds; replace older guards."""
+    """Create the triggers that check rights; replace older triggers.
+
+    `stalled` and `longest` are limits of transactions in seconds.
+    """
     values = {
         "{stalled}": stalled,
         "{longest}": longest,
