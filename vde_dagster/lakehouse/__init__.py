@@ -1,1 +1,1 @@
-"""Iceberg without Spark: catalog, view and table metadata, the publish transaction, clean-up."""
+"""Work on Iceberg tables without Spark: catalogs, metadata, publishing and clean-up."""

@@ -1,8 +1,8 @@
-"""Rows of one commit: counts by interval, and a few rows, read without an engine.
+"""Rows that a commit added: counts by interval, and a few sample rows, read without an engine.
 
-Iceberg stores the least and the greatest value of every column in a file. If all
-time values of a file lie in one range, its rows are counted from the manifest alone; otherwise the
-time column is read.
+Iceberg stores the least and the greatest value of each column of a file in the manifest. If both
+time values of a file are in the same range, the file's row count is taken from the manifest.
+Otherwise the file's time column is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Rows that a commit added to a range; bytes of the files that have rows of this range only."""
+    """Number of rows that a commit added to a range, and bytes of the files with only such rows."""
 
     rows: int
     bytes: int | None
@@ -49,7 +49,7 @@ def interval_figures(
     column: TimeColumn,
     intervals: Sequence[Interval],
 ) -> list[Figures] | None:
-    """Count the rows that one commit added to each range; None if the numbers are unknown."""
+    """Count the rows that a commit added to each interval; None if the counts are unknown."""
     table = lakehouse.load_table(ref)
     files = _added_files(table, snapshot_id)
     if files is None:
@@ -81,7 +81,7 @@ class _Counts:
         self.sizes: list[int | None] = [0] * len(intervals)
 
     def place(self, first: int, last: int) -> int | None:
-        """Return the range that contains both of two instants."""
+        """Return the index of the range that contains both instants, or None."""
         found = bisect_right(self.starts, first) - 1
         return found if found >= 0 and last < self.ends[found] and last >= first else None
 
@@ -143,8 +143,8 @@ def _values(
 ) -> Iterator[tuple[Any, int]]:
     """Yield the distinct values of a file's column with their counts.
 
-    Instants are rounded down to the largest unit that divides all ranges, so that a year of
-    microseconds has few values.
+    Instants are rounded down to the largest step that divides all ranges, so that few distinct
+    values remain.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -176,7 +176,7 @@ _BOUNDS |= {"timestamp_ltz": _BOUNDS["timestamp"], "timestamp_ntz": "%Y-%m-%dT%H
 
 
 def has_bounds(type_: str) -> bool:
-    """Check whether `some_rows` can filter by a time column of this type."""
+    """Return whether `some_rows` can filter by a time column of this type."""
     return type_.lower() in _BOUNDS
 
 
@@ -190,7 +190,7 @@ def some_rows(
     intervals: Sequence[Interval],
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Read rows of a commit, from the first of the given ranges that has any."""
+    """Read up to `limit` rows of a commit from the first interval that has rows."""
     from pyiceberg.expressions import AlwaysTrue
 
     from vde_dagster.lakehouse.rows.bind_filter import bind_filter

@@ -1,4 +1,4 @@
-"""Handles of a lakehouse: its Iceberg catalog, the state store next to it, and their files."""
+"""Access to a lakehouse: its Iceberg catalog, its state store and its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TableState:
 
 
 class LakeHandles:
-    """Iceberg catalog, the state store next to it, and access to the files of both."""
+    """Access to an Iceberg catalog, to the state store, and to the metadata files."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class LakeHandles:
         return f"{self.warehouse}/_vde_views/{publication_id}"
 
     def table_location(self, ref: TableRef, table_id: str) -> str:
-        """Return the base location of a physical table; its last part ends with the unique id."""
+        """Return the base location of a physical table, which ends with the table's id."""
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the names of the warehouse's folders that publications of any state created."""
+        """Return the folders that publications created in the warehouse, for any state store."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 
@@ -70,19 +70,19 @@ class LakeHandles:
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Return the metadata files of the given names that are tables, in one lookup."""
+        """Return the metadata files of those given names that are tables, with one lookup."""
         pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
-        """Return a table as PyIceberg's class, for reading."""
+        """Return a table as PyIceberg's `Table`, for reading."""
         found = self._table(ref)
         return self.table_from_metadata(found.metadata, ref, found.location)
 
     def table_from_metadata(
         self, metadata: dict[str, Any], ref: TableRef, location: str = ""
     ) -> Table:
-        """Return a table with the given metadata, read from `location`, as PyIceberg's class."""
+        """Return PyIceberg's `Table` for metadata that was read from `location`."""
         from pyiceberg.catalog.noop import NoopCatalog
         from pyiceberg.table import Table
 
@@ -125,5 +125,5 @@ class LakeHandles:
         return (view_columns if is_view else current_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
-        """Return the Iceberg snapshot id of `main` or a branch, or None."""
+        """Return the snapshot id that `main` or a branch points to, or None."""
         return head_of(self.table_metadata(ref), branch)

@@ -1,4 +1,4 @@
-"""Iceberg without Spark: the catalog's content, and the publish transaction."""
+"""Operations on an Iceberg lakehouse without Spark, such as publishing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Lakehouse(LakeHandles):
-    """Handles of a lakehouse with its operations: publish, recover, create tables.
+    """A lakehouse with its operations: publish, recover and create tables.
 
-    A plan needs no operation, so each operation imports its modules when it is called.
+    Each operation imports its modules only when it is called, because a plan calls no operation.
     """
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
-        """If the block fails because of a damaged file, raise an error that names this file.
+        """Run the block; if a damaged file makes it fail, raise an error that names the file.
 
         Raises:
             DamagedFileError: A file of the tables is missing or damaged.
@@ -48,7 +48,7 @@ class Lakehouse(LakeHandles):
         return create_table(self, new)
 
     def published_views(self, environment: str) -> list[TableRef]:
-        """Return the views that publications of an environment left in the catalog."""
+        """Return an environment's views that the ledger of published views records."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:
@@ -57,7 +57,7 @@ class Lakehouse(LakeHandles):
     def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
         """Return the properties of an environment's views whose names end with a suffix.
 
-        The properties are empty for a view that was changed after its publication.
+        The properties of a view are empty if the view was changed or dropped after its publication.
         """
         views = self._views_there(environment, suffix)
 
@@ -76,7 +76,7 @@ class Lakehouse(LakeHandles):
         return {ref for ref, at in self._views_there(environment).items() if at is None}
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
-        """Return the file of each published view; None if the view changed since publication."""
+        """Return the metadata file of each published view; None if the view has changed since."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:
@@ -88,7 +88,7 @@ class Lakehouse(LakeHandles):
         return {ref: at if now and now.location == at else None for ref, (at, now) in found.items()}
 
     def publish(self, publication: Publication) -> Environment:
-        """Make a publication visible as a whole; see `publish.publish`."""
+        """Publish all changes of a publication in one transaction; see `publish.publish`."""
         from vde_dagster.lakehouse.publishing.publish import publish
 
         return publish(self, publication)

@@ -56,10 +56,7 @@ def parse(query: str) -> exp.Expr:
 
 
 def called(e: exp.Expr) -> str:
-    """Return a called function's lower-case name, or "" if the expression is not a call.
-
-    All synonyms of a function have the same name here.
-    """
+    """Return a called function's lower-case name (synonyms have one); "" if it is not a call."""
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 

@@ -188,10 +188,7 @@ def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
 
 
 def _decimal(whole: int, scale: int) -> Type:
-    """Return a DECIMAL type with these digits before and after the point.
-
-    Return None for more than 38 digits in total, because the type then depends on settings.
-    """
+    """Return a DECIMAL type; None for over 38 digits, because settings then determine the type."""
     digits = max(whole + scale, 1)
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 

@@ -56,8 +56,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
         tokens: The text's tokens, without comments.
 
     Returns:
-        The text, which keeps its length, and the offset of a NOTHING that cannot be removed, or
-        None.
+        The text, which keeps its length, and the offset of a NOTHING that cannot be removed.
     """
     tokens = list(tokens)
     while True:

@@ -110,11 +110,7 @@ _DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 def without_qualify(text: str) -> str:
-    """Rewrite every QUALIFY of a query as a filter.
-
-    Raises:
-        ParseError, TokenError: SQLGlot cannot read the query.
-    """
+    """Rewrite every QUALIFY as a filter; raise ParseError or TokenError for invalid queries."""
     while "qualify" in text.lower():
         tokens, _ = read_statements(text)
         found = [i for i, token in enumerate(tokens) if token.token_type == T.QUALIFY]

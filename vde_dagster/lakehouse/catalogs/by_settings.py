@@ -18,7 +18,7 @@ _PLUGINS: Seam[Callable[[Settings, Effects], Catalog]] = Seam("catalogs")
 
 
 def outside_catalog(settings: Settings, effects: Effects) -> Catalog | None:
-    """Return the catalog that the settings select, or None for the one in the state's database."""
+    """Return the catalog in the settings, or None if the catalog is in the state's database."""
     if settings.catalog_type:
         return _PLUGINS.require(settings.catalog_type)(settings, effects)
     if not settings.rest.uri:
@@ -51,10 +51,11 @@ def spark_catalog(
 ) -> SparkCatalog:
     """Return Spark's configuration for the catalog in a state database.
 
-    Views need schema version V1. The cache is off: with it a session serves tables up to 30 s old.
+    Schema version V1 is required for views. The cache is off, because with the cache a session
+    would read table states up to 30 s old.
 
     Args:
-        search_path: PostgreSQL schemas for a login that writes through views, or None.
+        search_path: PostgreSQL schemas for a login that writes to the state through views, or None.
     """
     options = jdbc_options(state_url, search_path)
     backend = state_url.partition(":")[0].partition("+")[0]
@@ -75,7 +76,7 @@ def spark_catalog(
 
 
 def jdbc_options(state_url: str, search_path: str | None = None) -> dict[str, str]:
-    """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options."""
+    """Convert the state database's SQLAlchemy URL to options of Iceberg's JDBC catalog."""
     from sqlalchemy.engine import make_url
 
     url = make_url(state_url)

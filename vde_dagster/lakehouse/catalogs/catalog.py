@@ -1,8 +1,9 @@
 """The protocol of an Iceberg catalog, and its guarantees.
 
-A catalog stores names and their pointers, each the location of a metadata file. Code above it
-(writing files, recording changes in the state, clean-up) is the same for all catalogs, and makes
-up for the guarantees that a catalog lacks (see `finish_publication`).
+A catalog maps names of tables and views to pointers. A pointer is the location of the current
+metadata file. The code that writes files, records changes in the state and cleans up is the same
+for all catalogs. It compensates for guarantees that a catalog does not give (see
+`finish_publication`).
 """
 
 from __future__ import annotations
@@ -25,25 +26,27 @@ TABLE = "TABLE"
 
 @dataclass(frozen=True, slots=True)
 class InTransaction:
-    """Changes are part of the state's own transaction, and commit or roll back with it."""
+    """Form of a catalog that changes its pointers within the state's own transaction."""
 
     follows: ClassVar[bool] = False
     together: ClassVar[bool] = True
     keeps_pointers: ClassVar[bool] = True
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
-        """Change pointers in the transaction of the state's decision."""
+        """Change the pointers within the transaction that decides a publication."""
         catalog.swap(swaps, within)
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Changes follow the state's decision; the next process completes unfinished ones.
+    """Form of a catalog that changes its pointers after the state has decided a publication.
+
+    If a process ends in between, the next process completes the changes.
 
     Args:
-        together: Whether the catalog changes many pointers atomically; otherwise one by one.
-        keeps_pointers: Whether pointers of tables and views keep the file names that vde sets.
-            Otherwise the catalog writes its own file for each change of a table, and has no views:
+        together: Whether the catalog can change many pointers atomically, not only one by one.
+        keeps_pointers: Whether a pointer is the file that vde wrote. If False, the catalog writes
+            its own metadata file for each change of a table. It then has no views of vde, and
             environments exist only in the state.
     """
 
@@ -52,7 +55,7 @@ class Following:
     follows: ClassVar[bool] = True
 
     def decide(self, catalog: Catalog, swaps: Sequence[Swap], within: Connection) -> None:
-        """Make sure that all pointers are still at their expected positions."""
+        """Raise PointerMovedError if a pointer is not at the file that a swap expects."""
         pointers = catalog.pointers([swap.ref for swap in swaps])
         for swap in swaps:
             swap.require_unmoved(pointers.get(swap.ref))
@@ -64,12 +67,12 @@ Form = InTransaction | Following
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The current position of a table or view.
+    """The pointer of a table or view.
 
     Args:
         location: The current metadata file.
         kind: `TABLE` or `VIEW`.
-        change: Id of vde's last change, in a catalog that writes its own metadata files.
+        change: Id of vde's last change; set by a catalog that writes its own metadata files.
     """
 
     location: str
@@ -83,11 +86,11 @@ class Swap:
 
     Args:
         kind: `TABLE` or `VIEW`.
-        before: The required current metadata file; None if the name must not exist.
-        after: The next metadata file; None to remove the name.
+        before: The metadata file at which the pointer must be; None if the name must not exist.
+        after: The new metadata file; None to remove the name.
         becomes: The new kind if a table replaces a view, or a view replaces a table.
-        updates: The change of a table since `before`, sent in place of `after` to a catalog that
-            writes its own files.
+        updates: The difference between `before` and `after`. A catalog that writes its own files
+            receives these updates in place of `after`.
     """
 
     ref: TableRef
@@ -98,22 +101,22 @@ class Swap:
     updates: Updates = field(default=(), compare=False, repr=False)
 
     def is_possible(self, pointer: Pointer | None) -> bool:
-        """Return whether a pointer is where this change expects it."""
+        """Return whether a pointer is at `before`, so that it can be changed."""
         if pointer is None or self.before is None:
             return pointer is None and self.before is None
         return pointer.location == self.before and pointer.kind == self.kind
 
     def require_unmoved(self, pointer: Pointer | None) -> None:
-        """Raise a PointerMovedError if a pointer is not where this change expects it."""
+        """Raise a PointerMovedError unless a pointer is at `before`."""
         if not self.is_possible(pointer):
             raise self.moved()
 
     def moved(self) -> PointerMovedError:
-        """Return the error for a pointer that moved after it was read."""
+        """Return the error for the case that the pointer is not at `before`."""
         return PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:
-        """Return whether a pointer is where this change moves it."""
+        """Return whether a pointer is at `after`, so that the change was made."""
         if pointer is None or self.after is None:
             return pointer is None and self.after is None
         return self.after in (pointer.location, pointer.change)
@@ -133,7 +136,7 @@ class PointerMovedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """Spark's configuration for a catalog."""
+    """Spark's configuration for a catalog: properties, Maven packages and the JDBC driver."""
 
     properties: Mapping[str, str] = field(repr=False)
     packages: tuple[str, ...] = ()
@@ -142,15 +145,15 @@ class SparkCatalog:
 
 
 class ViewMirror(Protocol):
-    """Views in a catalog that only show environments and define nothing; see `mirror`."""
+    """Mirrored views: copies of environments' views, which no environment depends on."""
 
     @property
     def wanted(self) -> bool:
-        """Whether views are mirrored; otherwise existing mirrored views are removed."""
+        """Whether the project mirrors views; if False, existing mirrored views are removed."""
         ...
 
     def load(self, ref: TableRef) -> dict[str, Any] | None:
-        """Return a view's metadata, or None without such a view."""
+        """Return a view's metadata, or None if the view does not exist."""
         ...
 
     def write(self, ref: TableRef, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
@@ -163,24 +166,25 @@ class ViewMirror(Protocol):
 
 
 class Catalog(Protocol):
-    """An Iceberg catalog; a call joins the transaction of the state store given as `within`.
+    """An Iceberg catalog.
 
-    A `Following` catalog ignores `within`: its changes happen at once.
+    `within` is a transaction of the state store. An `InTransaction` catalog makes a change as part
+    of this transaction; a `Following` catalog ignores `within` and makes the change at once.
     """
 
     @property
     def name(self) -> str:
-        """The catalog's name, the same as in Spark."""
+        """The catalog's name, which is also its name in Spark."""
         ...
 
     @property
     def form(self) -> Form:
-        """Order of changes to the state and to the catalog."""
+        """Whether the catalog changes with the state's transaction or after it."""
         ...
 
     @property
     def mirror(self) -> ViewMirror | None:
-        """Mirrored views, if publications write no views to the catalog."""
+        """Mirrored views; None if publications write the views to the catalog themselves."""
         ...
 
     def pointers(
@@ -205,7 +209,7 @@ class Catalog(Protocol):
         """Compare and swap pointers: create, move or remove tables and views.
 
         Args:
-            swaps: The changes; only one unless the catalog changes several together.
+            swaps: The changes; exactly one if the catalog cannot change several pointers together.
 
         Raises:
             PointerMovedError: A pointer is not at `before`; nothing was changed.

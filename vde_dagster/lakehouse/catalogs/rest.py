@@ -1,12 +1,12 @@
 """Iceberg REST catalog of the physical tables.
 
-A REST catalog changes one table at a time and writes the metadata itself, under its own file name.
-vde sends each change with requirements that describe its base. Views have no compare-and-swap, so a
-publication cannot depend on them: the state records environments, and views only mirror them
-(`lakehouse/publishing/mirror.py`).
+A REST catalog changes one table at a time and writes the metadata file itself. vde sends each
+change with requirements, which describe the table state that the change is based on. The catalog
+has no compare-and-swap for views, so a publication cannot depend on views. The state records
+environments, and views only mirror them (`lakehouse/publishing/mirror.py`).
 
 A request that replaces a view can require only the view's uuid. If two writers replace the same
-state, both succeed, and reading the view again shows which request came last. Source:
+view, both requests succeed; reading the view again shows which request came last. Source:
 https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
 (`CreateViewRequest`, `CommitViewRequest`).
 """
@@ -44,7 +44,7 @@ _THREADS = 8
 
 
 class RestCatalog:
-    """Tables of a REST catalog; if `mirrors` is set, its views mirror environments."""
+    """A REST catalog with the physical tables and, if `mirrors` is set, mirrored views."""
 
     form = Following(together=False, keeps_pointers=False)
 
@@ -171,7 +171,7 @@ class RestCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Configure Iceberg's own client, which is part of its Spark runtime."""
+        """Return the configuration for the REST client in Iceberg's Spark runtime."""
         return SparkCatalog(
             {
                 "cache-enabled": "false",
@@ -202,7 +202,7 @@ def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
 
 
 def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[Any]) -> None:
-    """Make sure that a server stored a new branch: audits need branches to isolate new rows."""
+    """Check that a server stored a new branch, because audits need branches to isolate rows."""
     there = made.get("metadata", {}).get("refs", {})
     wanted = [one["ref-name"] for one in changes if one["action"] == "set-snapshot-ref"]
     lost = [name for name in wanted if name not in there]

@@ -1,7 +1,7 @@
-"""Client of an Iceberg REST catalog's server, by PyIceberg: configuration and credentials.
+"""Client of an Iceberg REST catalog, based on PyIceberg's client.
 
-Tables and views are passed as JSON, not as PyIceberg's classes: these drop unknown fields, reject
-types of format version 3 that they do not support, and cannot replace views.
+Tables and views are passed as JSON and not as PyIceberg's classes, because these classes drop
+unknown fields, reject some types of format version 3, and cannot replace views.
 Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
 
@@ -37,7 +37,7 @@ _DELEGATION = "X-Iceberg-Access-Delegation"
 
 
 class RestConflict(Exception):
-    """A request conflicts with the server's current content: another writer was faster."""
+    """The server refused a request, because another writer has changed the object."""
 
 
 def for_spark(rest: RestSettings) -> dict[str, str]:
@@ -79,7 +79,7 @@ def for_pyiceberg(rest: RestSettings) -> dict[str, Any]:
 
 
 class RestClient(RestCatalog):
-    """PyIceberg's client, with additional requests."""
+    """PyIceberg's client with a method for requests that PyIceberg does not have."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
@@ -95,7 +95,7 @@ class RestClient(RestCatalog):
         body: Json | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a request about an object; return the response's JSON, or True if that is empty."""
+        """Send a request about a table or view; return the response's JSON, or True if empty."""
         url = self.url(f"namespaces/{self._encode_namespace_path(tuple(namespace))}/{place}")
         send = partial(self._session.request, method, url, json=body, params=parameters)
         answer = send()
@@ -110,7 +110,7 @@ class RestClient(RestCatalog):
 
 
 class RestServer:
-    """A server's tables and views; threads may share one."""
+    """The tables and views on a REST catalog's server. Threads may share an instance."""
 
     def __init__(self, access: RestSettings) -> None:
         self.access = access
@@ -118,9 +118,10 @@ class RestServer:
         self._known: RestClient | None = None
 
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
-        """Load the location and metadata of an object in `tables` or `views`, if it exists.
+        """Load the location and metadata of a table or view; None if it does not exist.
 
-        If `whole` is False, only the snapshots of a table's branches are loaded.
+        `what` is `tables` or `views`. If `whole` is False, only the snapshots of a table are loaded
+        that branches and tags refer to.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(
@@ -131,7 +132,7 @@ class RestServer:
     def commit(
         self, what: str, ref: TableRef, requirements: Sequence[Json], updates: Sequence[Json]
     ) -> Json:
-        """Change an object in `tables` or `views`, and return its location and metadata.
+        """Change a table or view (`tables` or `views`), and return its location and metadata.
 
         Raises:
             RestConflict: A requirement is not met, or the object does not exist.
@@ -149,7 +150,7 @@ class RestServer:
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view (`tables` or `views`), but no file; return whether it existed."""
+        """Remove a table or view (`tables` or `views`) but not its files; return if it existed."""
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
             lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),
@@ -159,7 +160,7 @@ class RestServer:
     _RAISE: Any = object()
 
     def reach(self, work: Callable[[RestClient], T], absent: Any = _RAISE) -> T:
-        """Call the client, and translate its errors; `absent` is the result for a missing object.
+        """Run `work` with the client, and convert errors; return `absent` for a missing object.
 
         Raises:
             RestConflict: The request conflicts with the server's current content.
@@ -199,7 +200,7 @@ class RestServer:
         return RestClient("rest", **properties)
 
     def client(self) -> RestClient:
-        """Return the client; the first call creates it."""
+        """Return the client, which the first call creates."""
         with self._lock:
             if self._known is None:
                 made = self.make(**for_pyiceberg(self.access))
@@ -226,7 +227,7 @@ def _first_line(error: Exception) -> str:
 
 
 def parts(namespace: str) -> tuple[str, ...]:
-    """Split a namespace's name into its parts."""
+    """Split the dotted name of a namespace into its parts."""
     return tuple(namespace.split("."))
 
 

@@ -1,4 +1,4 @@
-"""Iceberg's JDBC catalog in the state store's own database, with all guarantees."""
+"""Iceberg's JDBC catalog in the state store's database, which shares the state's transactions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _DELETE = delete(iceberg_tables).where(_AT)
 
 
 class SqlCatalog:
-    """The catalog whose pointers are in the state's database."""
+    """The catalog that stores its pointers in the state's database."""
 
     form = InTransaction()
     mirror = None
@@ -85,16 +85,16 @@ class SqlCatalog:
         return _found(self._store.database.rows(query, within))
 
     def every_pointer(self) -> list[Pointer]:
-        """List the pointers of all tables and views in the database, also of other catalogs."""
+        """List the pointers of all tables and views in the database, including other catalogs."""
         rows = self._store.database.rows(select(_ROW.metadata_location, _ROW.iceberg_type))
         # A table's row has no type if the catalog's first schema wrote it.
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap pointers, all of them or none.
+        """Compare and swap the pointers, either all or none.
 
-        The transaction is exclusive (SQLite) or serializable (PostgreSQL), so the comparison
-        still holds when it commits.
+        The transaction is exclusive (SQLite) or serializable (PostgreSQL), so no pointer can
+        change between the comparison and the commit.
         """
         if within is None:
             return self._store.database.run_transaction(

@@ -1,1 +1,1 @@
-"""Files of the warehouse: written once, read, deleted, and reported by name if damaged."""
+"""Reading, writing and deleting files of the warehouse, and finding damaged files."""

@@ -1,4 +1,4 @@
-"""Metadata files: read, written once under a new name, deleted."""
+"""Reading, writing and deleting metadata files; a file is written only once, under a new name."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class MetadataFiles:
         self._properties = properties or {}
 
     def for_spark(self) -> dict[str, str]:
-        """Return a Spark catalog's properties of the warehouse and its object store."""
+        """Return a Spark catalog's properties for the warehouse and its object store."""
         location = warehouse_uri(self._warehouse)
         return {"warehouse": location, **for_spark(self._properties, self._warehouse)}
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Run work that reads or writes on every item, in parallel if files are remote."""
+        """Run `work` on every item, in parallel if the files are in an object store."""
         return [work(item) for item in items] if self._local else each(work, items, _THREADS)
 
     def read_json(self, location: str) -> dict[str, Any]:
-        """Read a metadata file, gzipped or plain.
+        """Read a metadata file, which may be gzipped.
 
         Raises:
             FileNotFoundError: The file does not exist.
@@ -92,7 +92,7 @@ class MetadataFiles:
         return parsed  # type: ignore[no-any-return]
 
     def read_whole(self, location: str, what: str) -> bytes:
-        """Read a file that must exist."""
+        """Read a file; a missing file is an error."""
         try:
             return self._read(location, what)
         except FileNotFoundError as error:
@@ -115,7 +115,7 @@ class MetadataFiles:
         return len(self.file_io(location).new_input(location))
 
     def list_files(self, folder: str) -> Iterator[StoredFile]:
-        """Yield every file below a folder; none if the folder does not exist."""
+        """Yield every file below a folder, which need not exist."""
         path = local_path(folder)
         if path is not None:
             yield from _list_local(path, folder)
@@ -130,7 +130,7 @@ class MetadataFiles:
                 yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
 
     def folders(self, folder: str) -> list[str]:
-        """Return the names of a folder's subfolders, sorted; none if it does not exist."""
+        """Return the sorted names of a folder's subfolders; empty if the folder does not exist."""
         path = local_path(folder)
         if path is not None:
             if not os.path.isdir(path):
@@ -143,7 +143,7 @@ class MetadataFiles:
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
-        """Write (location, content) as new files, flushed on local disks to survive a crash."""
+        """Write new files, given as (location, content); local files are flushed to the disk."""
         listed = [(require_inside(location), data) for location, data in files]
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         try:
@@ -172,11 +172,12 @@ class MetadataFiles:
         keep_folders: bool = False,
         is_written: bool = False,
     ) -> None:
-        """Delete files, and folders left empty; ignores missing files.
+        """Delete files and the folders that become empty; missing files are ignored.
 
         Args:
-            is_written: Whether this process just wrote them under new names; all other files must
-                be in the warehouse.
+            keep_folders: Whether to keep empty folders.
+            is_written: Whether this process has just written the files under new names. If not, the
+                files must be in the warehouse.
 
         Raises:
             ExecutionError: A file is not in the warehouse.
@@ -200,7 +201,7 @@ class MetadataFiles:
                 os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
-        """Delete everything below a table's base location, which ends with the table's id.
+        """Delete a table's base location, whose name ends with the table's id, with all content.
 
         Raises:
             ExecutionError: The location is not in the warehouse.
@@ -280,10 +281,10 @@ class MetadataFiles:
 
 @contextmanager
 def _flushed(folders: set[str]) -> Iterator[None]:
-    """Create folders, and flush their file systems at the end, in one call each.
+    """Create folders, run the block, and then flush the file systems of the folders.
 
-    A file system reports a write error only to descriptors that were open when it occurred. So the
-    folders are opened before anything is written.
+    The folders are opened before anything is written, because a file system reports a write error
+    only to descriptors that were open when the error occurred.
     """
     syncfs = _syncfs()
     with ExitStack() as stack:
@@ -308,7 +309,7 @@ def _flushed(folders: set[str]) -> Iterator[None]:
 
 
 def _syncfs() -> Callable[[int], int] | None:
-    """Return the system call that flushes one file system, if the system has one (Linux)."""
+    """Return the system call that flushes a file system, or None if not on Linux."""
     if os.name != "posix":
         return None
     import ctypes
@@ -366,13 +367,13 @@ def read_metadata(
 
 
 def normalized_location(location: str) -> str:
-    """Return a location without its scheme, or as a local path, to compare locations as text."""
+    """Return a location without its scheme, so that two locations can be compared as text."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return a defect that some readers would report only by an unclear error, or None.
+    """Return a defect of a metadata file, or None; readers would report it with unclear errors.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.
@@ -398,7 +399,7 @@ def _flaw(metadata: Any) -> str | None:
 
 
 def _types(fields: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield the primitive types of named fields, including those inside nested types."""
+    """Yield the primitive types of fields, including fields inside of nested types."""
     left = [kind for _, kind in map(itemgetter("name", "type"), fields)]
     while left:
         kind = left.pop()
@@ -423,7 +424,7 @@ _TYPE = re.compile(
 
 
 def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
-    """Encode rows for other programs.
+    """Encode rows as CSV or as an Arrow stream.
 
     Args:
         form: `csv` (RFC 4180, with a header; NULL is an empty field, texts are quoted) or `arrow`
@@ -449,14 +450,14 @@ def encode_rows(rows: pa.Table, form: str, hint: str) -> bytes:
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:
-    """Write metadata as the bytes of a metadata file."""
+    """Encode metadata as the bytes of a metadata file."""
     from pydantic_core import to_json  # five times as fast as the standard library's
 
     return to_json(metadata)
 
 
 def each(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Run work on every item, with a number of threads; return the results in the items' order."""
+    """Run `work` on every item with some threads, and return the results in the items' order."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

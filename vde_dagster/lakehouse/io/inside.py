@@ -1,8 +1,9 @@
-"""Checks that a location is inside a warehouse, as the client that deletes it would interpret it.
+"""Checks that a location is inside the warehouse, before anything there is deleted.
 
-A location from a stored row may have many spellings: with `..`, with a symbolic link, in another
-scheme, with a query that a client of an object store cuts off, or as the folder of a neighbor whose
-name begins with the warehouse's name. All deletions call this check first.
+A location comes from a stored row and may mislead: it can contain `..`, a symbolic link, another
+scheme, or a query that a client of an object store cuts off. It can also be a folder next to the
+warehouse whose name only begins with the warehouse's name. The check interprets the location in the
+same way as the client that deletes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def flaw_inside(location: str, warehouse: str) -> str | None:
-    """Return the reason why a location is not below a warehouse's folder, or None."""
+    """Return the reason why a location is not below a warehouse's folder, or None if it is."""
     if _CONTROL.search(location):
         return "has control characters"
     path, root = local_path(location), local_path(warehouse)
@@ -55,9 +56,10 @@ def _remote_flaw(location: str, warehouse: str) -> str | None:
 
 
 def place_key(location: str) -> str:
-    """Return one spelling for all spellings of a place.
+    """Return a key for a location; all spellings of the same place have the same key.
 
-    Places that differ in case or in a Unicode form count as equal, as on some file systems.
+    Places that differ only in case or in Unicode normalization have the same key, because some
+    file systems treat them as the same place.
     """
     path = local_path(location)
     if path is None:
@@ -69,12 +71,12 @@ def place_key(location: str) -> str:
 
 
 def is_below(key: str, folder_key: str) -> bool:
-    """Return whether a place is a folder or inside it; both are results of `place_key`."""
+    """Return whether a place is a folder or inside the folder; both are given as keys."""
     return key == folder_key or key.startswith(f"{folder_key}/")
 
 
 def folders_above(key: str) -> list[str]:
-    """Return the folders that contain a place, as `place_key` returns them, the longest first."""
+    """Return the keys of the folders that contain a place, the longest first."""
     found = []
     while "/" in key.rpartition("/")[0].rstrip("/"):
         key = key.rpartition("/")[0]

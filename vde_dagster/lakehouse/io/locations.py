@@ -1,4 +1,4 @@
-"""Locations of files, and object-store settings under PyIceberg's and Iceberg's names.
+"""Locations of files, and settings of object stores by PyIceberg's and Iceberg's names.
 
 Sources: https://py.iceberg.apache.org/configuration/#fileio and
 https://iceberg.apache.org/docs/latest/aws/#s3-fileio.
@@ -18,17 +18,17 @@ _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
 
 
 def warehouse_uri(warehouse: str) -> str:
-    """Return the URI of a warehouse, in one spelling for each folder."""
+    """Return the URI of a warehouse; all spellings of a local folder have the same URI."""
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a location on this machine, or None for one elsewhere.
+    """Return the path of a location on this machine; None for a location in an object store.
 
-    Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
-    percent-encoded, so `%` in a name is a plain character.
+    Spark and Iceberg write `file:/a`, `file:///a` and plain paths. These paths are not
+    percent-encoded, so `%` is a plain character.
     """
     if location.startswith("file:"):
         return "/" + location[len("file:") :].lstrip("/")
@@ -36,7 +36,7 @@ def local_path(location: str) -> str | None:
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
-    """Return the base location of a physical table; its last part ends with the unique id.
+    """Return the base location of a physical table; its last folder ends with the table's id.
 
     Characters that storages do not treat as part of a name are left out.
     """
@@ -52,7 +52,7 @@ _NOT_OF_NAMES = re.compile(r"[\x00-\x1f\x7f/\\?#%:*|<>\"]")
 
 
 def require_inside(location: str) -> str:
-    """Return a file's location for writing, after checking that its path stays in its folder.
+    """Return a file's location after a check that it contains no `..`.
 
     Raises:
         ExecutionError: The path has a part `..` or a NUL.
@@ -66,7 +66,7 @@ def require_inside(location: str) -> str:
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether a base location ends with a table's id, and so belongs to this table alone."""
+    """Return whether a base location ends with a table's id, so that only this table uses it."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 
@@ -83,19 +83,19 @@ def is_views_own(location: str, ref: TableRef) -> bool:
 
 
 def next_file(base: str, current: str | None) -> str:
-    """Return the location of a table's next metadata file, below its base location."""
+    """Return a location for a table's next metadata file, below the table's base location."""
     return f"{base}/metadata/{next_name(current)}"
 
 
 def next_name(current: str | None) -> str:
-    """Return the name of the next metadata file; Iceberg increments the number at its start."""
+    """Return a name for the next metadata file, which begins with the next number."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def _slug(name: str) -> str:
-    """Make a short, plain file name from any name; uniqueness comes from the id."""
+    """Convert a name to a short, plain file name, which need not be unique."""
     return re.sub(r"[^a-z0-9_]+", "-", name.lower())[:48].strip("-") or "x"
 
 
@@ -120,7 +120,8 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
     """Return PyIceberg's settings as properties of a Spark catalog.
 
     Args:
-        io: PyIceberg's settings; those without an equivalent in Iceberg's S3FileIO are left out.
+        io: PyIceberg's settings; a setting without an equivalent in Iceberg's S3FileIO is left
+            out.
     """
     if not warehouse.startswith("s3://"):
         return {}
@@ -135,6 +136,6 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
 
 
 def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
-    """Return an object store's settings for any client, also under Java's names."""
+    """Return an object store's settings by PyIceberg's and by Iceberg's Java names."""
     found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
     return {**found, **io}

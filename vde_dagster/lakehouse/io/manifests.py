@@ -1,9 +1,9 @@
-"""Manifest lists, manifests and the files they name, read so that damage is found and located.
+"""Reading of manifest lists and manifests, with checks that find damaged files.
 
-A truncated file may look like a shorter one: if an Avro file ends inside a block, PyIceberg reports
-no error, and a cleanup would delete the files that the lost part names. So the structure of the
-whole file is verified first, then its length and counts against the file that refers to it, and
-whether it belongs to the commit that names it.
+If an Avro file is truncated inside a block, PyIceberg reports no error and reads fewer entries. A
+cleanup would then delete the files that the lost part names. Therefore the structure of the whole
+file is checked first, then its length and counts against the file that refers to it, and that the
+file belongs to the commit that names it.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
 """
 
@@ -33,7 +33,7 @@ _LIST = re.compile(r"/snap-([0-9]+)-[^/]*$")
 
 
 class _InMemory:
-    """A file in memory, with the `InputFile` and `FileIO` methods that PyIceberg's readers call."""
+    """A file in memory with the methods of `InputFile` and `FileIO` that PyIceberg calls."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -161,7 +161,7 @@ def check_data_file(
 
 
 def whole_avro(io: FileIO) -> FileIO:
-    """Wrap a reader so that truncated manifests fail; PyIceberg would read them as short files."""
+    """Change a reader so that it raises an error for a truncated manifest; return the reader."""
     open_file = io.new_input
 
     def new_input(location: str) -> Any:
@@ -189,12 +189,12 @@ def _unreadable(error: Exception) -> str:
 
 
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
-    """Return whether a manifest may name a file with one of the given names; False is never wrong.
+    """Return whether a manifest may name one of the given files; False is certain.
 
-    The bytes are searched for the names, which takes a tenth of the time of reading every entry.
+    The file's bytes are searched for the names, which is ten times faster than reading its entries.
 
     Args:
-        names: Names without folders, in any case.
+        names: File names without folders; their case does not matter.
 
     Raises:
         DamagedFileError: The manifest is missing or damaged.
@@ -218,7 +218,7 @@ def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> boo
 
 
 def _snapshot_id(data: bytes, what: str, location: str) -> int | None:
-    """Walk through an Avro file to its end, and return the snapshot id in its header."""
+    """Check the structure of an Avro file, and return the snapshot id in its header."""
     own = _read_avro(data, what, location)[0].get("snapshot-id", b"").decode(errors="replace")
     return int(own) if own.isdigit() else None
 
@@ -256,7 +256,7 @@ def _read_avro(data: bytes, what: str, location: str) -> tuple[dict[str, bytes],
 def bytes_of_no_other(
     files: MetadataFiles, some: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]
 ) -> int | None:
-    """Return the total size of files that only the given snapshots of a table use, if known."""
+    """Return the total size of the files that only the snapshots `some` use; None if unknown."""
     known: dict[str, dict[str, int]] = {}
 
     def sizes(snapshots: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -275,12 +275,13 @@ def bytes_of_no_other(
 def unused_files(
     files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
 ) -> list[str]:
-    """Return the files reachable from a table's old metadata, but not from its new metadata.
+    """Return the files that a table's old metadata reaches but its new metadata does not.
 
-    Files of an expired snapshot are left out if its manifests are damaged.
+    If the manifests of an expired snapshot are damaged, its files are left out.
 
     Raises:
-        DamagedFileError: A kept snapshot's manifest is unreadable: any file may still be needed.
+        DamagedFileError: A manifest of a kept snapshot cannot be read, so any file may still be
+            needed.
     """
     kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
     forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
@@ -307,9 +308,9 @@ def named_by_snapshot(
     *,
     deleted: bool = True,
 ) -> dict[str, int]:
-    """Return a manifest list, its manifests, and the data and delete files in them.
+    """Return the files of a snapshot: manifest list, manifests, data files and delete files.
 
-    Data and delete files have their size in bytes, all other files zero.
+    The value of a data or delete file is its size in bytes; the value of other files is zero.
 
     Args:
         deleted: Whether to include files that the snapshot deleted and older snapshots still use.

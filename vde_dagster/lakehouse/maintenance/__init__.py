@@ -1,1 +1,1 @@
-"""The janitor, and `vde fsck`."""
+"""The janitor, which deletes unused objects, and `vde fsck`, which finds damage."""

@@ -23,7 +23,8 @@ _MOST_FILES = 100
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
     """Rewrite the files of tables with many deleted rows.
 
-    A table that is being filled is left for the next cleanup. Without Spark, every table is left.
+    A table that is being filled is left for the next cleanup. If Spark is not available, all tables
+    are left.
 
     Args:
         kept: Ids of the tables that the janitor keeps.

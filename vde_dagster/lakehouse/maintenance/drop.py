@@ -1,4 +1,4 @@
-"""Dropping tables whose grace time is over: the catalog's pointer first, then the folder."""
+"""Deletion of tables that no environment has used during their grace time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_ONCE = 100
 
 
 def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
-    """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
+    """Delete tables after their grace time: first the catalog's pointer, then the files."""
     waiting = list(tables)
     for start in range(0, len(waiting), _AT_ONCE):
         _drop_some(run, [_Drop(table) for table in waiting[start : start + _AT_ONCE]])
@@ -37,8 +37,9 @@ class _Drop:
     """A table to drop.
 
     Args:
-        folder: The folder to delete; None for a branch, or if the table's ownership is not proven.
-        pointer: The catalog's pointer, if proven to be this table's.
+        folder: The folder to delete; None for a branch, and None unless the folder is proven to
+            be this table's.
+        pointer: The metadata file that the catalog points to, if it is proven to be this table's.
     """
 
     table: LedgerTable
@@ -48,7 +49,7 @@ class _Drop:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a kept object refers to one of the table's files, so that all files stay."""
+        """Whether a kept object refers to a file in the table's folder, so that all files stay."""
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: Cleaning) -> Decision:
@@ -59,7 +60,7 @@ class _Drop:
 
 
 def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
-    """Drop tables; each folder is checked when it is claimed and again before deletion."""
+    """Drop tables; check each folder before the table is claimed, and again before deletion."""
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:
@@ -141,7 +142,7 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
 
 
 def _has_own(run: Cleaning, drop: _Drop) -> bool:
-    """Return whether all metadata files left in a folder belong to the table."""
+    """Return whether no metadata file in the table's folder belongs to another table."""
     files = run.lakehouse.files
     for file in files.list_files(f"{drop.folder}/metadata"):
         if not file.location.endswith(".metadata.json"):
@@ -169,7 +170,7 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Begin to drop a table, unless it is in use again; no publication can show it from now on."""
+    """Mark a table as being dropped, so that no publication can use it; return False if in use."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:

@@ -1,11 +1,12 @@
-"""`vde fsck`: finds damage, and suggests what to do. Reads only.
+"""The command `vde fsck`, which finds damage and suggests what to do.
 
-It checks the state's own database, every pointer of the catalog, every file reachable from pointers
-and kept versions, every row of the ledger, and tables' folders for data files that were never
-committed. It repairs nothing.
+It checks the state's database, every pointer of the catalog, every file that pointers and kept
+versions reach, and every row of the ledger. It also searches the tables' folders for data files
+that were never committed. It only reads and repairs nothing.
 
-Publications continue meanwhile. Pointers, views and pins are read in one transaction, and each
-problem is checked a second time with the newest state. Only problems found twice are reported.
+Publications may happen during the check. Therefore pointers, views and pins are read in one
+transaction, and each problem is checked again with the newest state. Only a problem that is found
+twice is reported.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether published data cannot be read; other findings only take space."""
+        """Whether published data or the state is affected; other findings are only hints."""
         return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:
@@ -127,11 +128,11 @@ class _State:
 
     @property
     def by_ref(self) -> dict[TableRef, LedgerTable]:
-        """The ledger's tables, without branches of other tables, by their place."""
+        """The ledger's tables by name, without branches of other tables."""
         return {table.ref: table for table in self.tables.values() if table.branch is None}
 
     def checked(self, refs: Collection[TableRef] | None = None) -> list[Checked]:
-        """Return the tables and views that vde created, optionally limited to some places."""
+        """Return the tables and views that vde created, or only those in `refs`."""
         tables = self.by_ref
         return [
             Checked(
@@ -152,8 +153,8 @@ def fsck(
     """Check every pointer, every published view and every table that an environment shows.
 
     Args:
-        orphan_grace: Age beyond which a data file can no longer be committed.
-        deep: Whether to read the footers of data files; otherwise only sizes are compared.
+        orphan_grace: Data files that are older than this can no longer be committed.
+        deep: Whether to read the footers of data files. By default, only their sizes are checked.
     """
     findings = _database(lakehouse)
     try:
@@ -195,7 +196,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 def _all(
     lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
-    """Return all damage, each with the place to check again."""
+    """Return all findings, each with the table or view to check again, or None."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
     found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
     found += [(_damaged(one), one.ref) for one in damages]
@@ -207,7 +208,7 @@ def _all(
 
 
 def _database(lakehouse: LakeHandles) -> list[Finding]:
-    """Check SQLite's file with SQLite; a PostgreSQL server must be checked by its operator."""
+    """Check the state's SQLite file; PostgreSQL is not checked, which is its operator's task."""
     database = lakehouse.store.database
     if not database.is_sqlite:
         return []
@@ -227,7 +228,7 @@ def _database(lakehouse: LakeHandles) -> list[Finding]:
 
 
 def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
-    """Yield the rows whose content does not match their stored id or hash."""
+    """Yield findings for rows of the state whose content does not match their id or hash."""
     store = lakehouse.store
     lost = set()
     again = "delete the row as the owner of the state's tables, and check who can write there"
@@ -258,7 +259,7 @@ def _foreign(lakehouse: LakeHandles) -> Iterator[Finding]:
 
 
 def _wrong_fill_versions(lakehouse: LakeHandles) -> Iterator[tuple[PhysicalTable, str]]:
-    """Yield the tables whose fill version does not match their definition."""
+    """Yield the tables whose fill version does not match their definition, with the reason."""
     store = lakehouse.store
     tables = store.tables.load([table.id for table in store.ledger.tables((LIVE,))])
     known = store.snapshots.load({one.snapshot_id for one in tables.values()}, unreadable=set())
@@ -348,7 +349,7 @@ def _shown_tables(lakehouse: LakeHandles, state: _State) -> list[Finding]:
 def _not_served(
     table_id: str, table: LedgerTable | None, pointers: Mapping[TableRef, Pointer]
 ) -> tuple[Problem, str] | None:
-    """Return the problem of a table that an environment shows, if any."""
+    """Return the problem of a table that an environment shows, or None if it has no problem."""
     if table is None or table.status != LIVE:
         status = table.status if table else "unknown"
         return "shown_table_not_live", f"its table {table_id} is {status}"
@@ -372,7 +373,7 @@ def _lost(lakehouse: LakeHandles, ref: TableRef, lost: Collection[int]) -> Findi
 def _moved(
     lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None
 ) -> list[tuple[Finding, TableRef]]:
-    """Return the tables whose current state does not descend from production's pin."""
+    """Report tables whose current snapshot does not descend from production's pinned snapshot."""
 
     def look(item: tuple[str, int]) -> tuple[Finding, TableRef] | None:
         table_id, pinned = item
@@ -410,7 +411,7 @@ def _moved(
 
 
 def _follows(metadata: dict[str, Any], head: int | None, pinned: int) -> bool:
-    """Return whether a head descends from a snapshot; snapshots in between may be expired."""
+    """Return whether a head descends from a snapshot, even if snapshots in between expired."""
     line = list(history(metadata, head))
     if any(int(snapshot["snapshot-id"]) == pinned for snapshot in line):
         return True

@@ -1,8 +1,8 @@
-"""Missing and damaged files among those reachable from pointers and kept versions.
+"""Search for missing and damaged files that pointers and kept versions reach.
 
-The check descends from metadata files to manifest lists, manifests and data files. Shared files are
-read once, files in object stores several at a time. Each damaged file is reported once, and the
-check continues with other files.
+The check descends from metadata files to manifest lists, manifests and data files. A file that
+several snapshots share is read once, and files in object stores are read in parallel. Each damaged
+file is reported once, and the check continues with the other files.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Part = Literal["metadata_file", "manifest_list", "manifest", "data_file"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A table or view whose files are checked.
+    """A table or view to check.
 
     Args:
-        table_id: The physical table; None for a view, and for a table that only shows another
-            table.
+        table_id: Id of the physical table; None for a view, and for a table that only shows
+            another table.
         is_ours: Whether the pointer is still where vde set it.
     """
 
@@ -53,8 +53,8 @@ class Damage:
     """A file that is missing or damaged.
 
     Args:
-        ref: A table or view that uses the file; others may use it, too.
-        is_current: Whether current readers need the file; otherwise only a kept version does.
+        ref: A table or view that uses the file; it may not be the only one.
+        is_current: True if current readers need the file; False if only a kept version needs it.
     """
 
     ref: TableRef
@@ -66,7 +66,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file to check, with its owner and the reference to it."""
+    """A file to check, with its table or view, its entry, and the file that names it (`above`)."""
 
     ref: TableRef
     is_current: bool
@@ -140,7 +140,7 @@ class _Looking:
         return self.damages, lost
 
     def below(self, snapshots: Iterable[_Node]) -> None:
-        """Check manifest lists, the manifests in them, and the data files in these manifests."""
+        """Check the manifest lists of snapshots, their manifests, and the manifests' data files."""
         of_list, of_manifest, of_data = (
             lambda snapshot: snapshot.get("manifest-list"),
             lambda manifest: manifest.manifest_path,
@@ -165,7 +165,7 @@ class _Looking:
         location: Callable[[Any], str | None],
         look: Callable[[_Node, str], Iterable[Any]],
     ) -> list[_Node]:
-        """Check files; return the files that the intact ones refer to."""
+        """Check files, and return nodes for the files that undamaged files refer to."""
 
         def safely(node: _Node) -> Iterable[Any] | DamagedFileError:
             try:
@@ -185,7 +185,7 @@ class _Looking:
     def _metadata(
         self, one: Checked
     ) -> tuple[int | None, dict[int, dict[str, Any]]] | DamagedFileError | None:
-        """Return a table's head and the snapshots to check, by id."""
+        """Return a table's head and its snapshots to check, or the error of a damaged file."""
         try:
             location, is_view = one.pointer.location, one.pointer.kind == VIEW
             metadata = read_metadata(
@@ -220,7 +220,7 @@ class _Looking:
         ]
 
     def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
-        """List the folders of data files, where checking each file would cost a request."""
+        """Return sizes of data files in object stores, from folder listings to save requests."""
         remote = {
             node.of.file_path.rpartition("/data/")[0]
             for node in data
@@ -258,7 +258,7 @@ def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Keep each file once, preferably for an owner with current readers."""
+    """Remove repeated files; keep the node for current readers if there is one."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)

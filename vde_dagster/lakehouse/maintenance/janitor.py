@@ -1,8 +1,9 @@
-"""Clean-up by reachability: removes objects that no kept version of any environment reaches.
+"""The janitor, which removes objects that no kept version of an environment reaches.
 
-The janitor sets a tombstone before it deletes, deletes only after the grace time, and verifies each
-deletion when it happens, against all kept objects; see `kept`. The ledger's rows only suggest
-candidates. Every step can be repeated. Uncommitted data files are in no row: see `sweep`.
+The janitor first sets a tombstone, and deletes an object only after the grace time. The ledger's
+rows only suggest candidates: before each deletion, the janitor verifies that no kept object needs
+the candidate; see `kept`. Every step can be repeated. The ledger does not contain data files that
+were never committed; see `sweep`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JanitorReport:
-    """The janitor's report: decisions and outcomes."""
+    """The janitor's decisions with their outcomes."""
 
     dry_run: bool
     decisions: tuple[Decision, ...]
@@ -64,7 +65,7 @@ class JanitorReport:
 
     @property
     def reported(self) -> tuple[Decision, ...]:
-        """Cleanup decisions, plus snapshots kept for consumers that lag behind."""
+        """The decisions to change something, and the snapshots kept for readers that lag behind."""
         return tuple(
             one for one in self.decisions if one.outcome != "kept" or one.action == "hold_snapshots"
         )
@@ -76,7 +77,7 @@ class JanitorReport:
 
     @property
     def bytes(self) -> int:
-        """Bytes freed, or in a dry run to be freed, as far as known."""
+        """Bytes that were freed, or would be freed in a dry run; unknown sizes count as 0."""
         return sum(
             decision.bytes or 0
             for decision in self.decisions
@@ -112,7 +113,7 @@ def clean(
     compact: Compact | None = None,
     dry_run: bool = False,
 ) -> JanitorReport:
-    """Drop expired environments, then unreachable objects, then left-over files.
+    """Remove expired environments, then unreachable objects, then left-over files.
 
     Args:
         compact: Compacts a table with many deleted rows; None to compact no table.
@@ -138,7 +139,7 @@ def clean(
 
 
 def _repair_mirror(run: Cleaning) -> None:
-    """Restore mirrored views that another program, or a writer that lost its lease, changed."""
+    """Restore mirrored views that were changed by another program or a writer without a lease."""
     if run.lakehouse.catalog.mirror is None:
         return
     reason = "views that differ from the newest publication are written again"
@@ -253,7 +254,7 @@ def expire_snapshots(
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
-    """Expire superseded Iceberg snapshots of live tables after their retention time.
+    """Expire replaced Iceberg snapshots of live tables after their retention time.
 
     Snapshots that versions pin, or that readers of changes still need, are kept.
     """
@@ -298,7 +299,7 @@ def _report_pinned(
     past: Collection[int],
     pins: Mapping[int, list[tuple[str, int, int]]],
 ) -> None:
-    """Report the snapshots that only pins keep, their size, and the versions that pin them."""
+    """Report snapshots that are kept only because versions pin them, with their total size."""
     held = [number for number in sorted(past) if number in pins]
     if not held:
         return

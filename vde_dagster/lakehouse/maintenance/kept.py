@@ -1,16 +1,17 @@
-"""Checks, at the moment of deletion, that no kept object names a file or uses a folder.
+"""Checks before a deletion that no kept object names the file or uses the folder.
 
-Rows of the state only suggest candidates: anyone who can write them could direct the janitor at
-other files. So a candidate must be below the warehouse's own folder, in a place that only vde
-writes to, and must not be named by any of these: a pointer of the catalog, that pointer's metadata
-with every snapshot, manifest, data, delete and statistics file, a published view, and a publication
-that may still happen. A table that is being written is left alone, as its next commit is unknown.
+The candidates for deletion come from rows of the state, and anyone who can write these rows could
+direct the janitor at other files. Therefore a candidate must be below the warehouse's folder, in a
+place that only vde writes to. It must not be named by a pointer of the catalog, a published view, a
+publication that may still happen, or a table's metadata with all its snapshots, manifests, data,
+delete and statistics files. A table that is being written is left alone, because its next commit is
+unknown.
 
-The files that tables name are read from their metadata, not from the state. A candidate below a
-table's folder is looked up in all tables of that folder (the physical one, and those that only show
-it), with all their snapshots. Tables that are not in the ledger may include other tables' files, so
-all files of their branches and tags are looked up. Pointers that move meanwhile are read again
-before the answer is given.
+The files that a table names are read from the table's metadata, not from the state. A candidate
+below a table's folder is searched in all snapshots of the tables with this folder: the physical
+table, and tables that only show it. A table that is not in the ledger may use any file, so every
+candidate is searched in its branches and tags. If pointers move during the check, they are read
+again.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Ruling:
     """The decision whether a candidate may be deleted.
 
     Args:
-        verdict: `free` to delete; `kept` if an object names it; `waiting` if that cannot be
-            determined now; `refused` if vde may not delete it.
-        reason: The reason for any other verdict than `free`.
+        verdict: `free` if it may be deleted; `kept` if an object names it; `waiting` if this
+            cannot be determined now; `refused` if vde must not delete it.
+        reason: Why the verdict is not `free`; otherwise empty.
     """
 
     verdict: Verdict
@@ -57,11 +58,11 @@ _FREE = Ruling("free")
 
 @dataclass(frozen=True, slots=True)
 class _TableNames:
-    """The file names in one table's metadata file.
+    """The files that a table's metadata file names.
 
     Args:
         folder: The table's base location, as `place_key` returns it.
-        files: The files that the metadata file itself names.
+        files: Keys of the files that the metadata file itself names; see `place_key`.
         heads: Ids of the Iceberg snapshots that branches and tags refer to.
         is_known: Whether the state store records the table in this folder.
         is_readable: Whether the metadata file could be read; if not, `folder` is a guess.
@@ -78,7 +79,7 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """All kept names, read on first use and again where a pointer has moved."""
+    """All files that kept objects name. They are read on first use, and again if pointers moved."""
 
     lakehouse: LakeHandles
     _tables: dict[str, _TableNames] = field(default_factory=dict)
@@ -88,7 +89,8 @@ class Kept:
         """Decide which of the given files may be deleted now.
 
         Args:
-            own: Ids of the publications that recorded the candidates; they do not count as users.
+            own: Ids of the publications that recorded the candidates. These publications do not
+                count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -134,7 +136,7 @@ class Kept:
 
         Args:
             folders: The tables' ids by the folders' locations.
-            own: Metadata files of the given-up tables; they do not count as users of the folders.
+            own: Metadata files of the given-up tables. These files do not count as users.
 
         Raises:
             StoreError: The catalog or the state cannot be reached.
@@ -179,7 +181,7 @@ class Kept:
         return {location: found.get(location, _FREE) for location in folders}
 
     def _owners(self, locations: Iterable[str]) -> dict[str, str]:
-        """Return the ledger's tables whose folders contain files, by the files' locations."""
+        """Return, by file location, the id of the ledger's table whose folder contains the file."""
         folders: dict[str, list[str]] = {}
         for one in locations:
             above = one.rpartition("/")[0]
@@ -201,7 +203,7 @@ class Kept:
         return found
 
     def _named_by_tables(self, wanted: Set[str], *, whole: bool) -> dict[str, Ruling]:
-        """Look files up in the metadata of tables; tables that move meanwhile are read again."""
+        """Search files in the metadata of all tables; read a table again if it moved meanwhile."""
         found: dict[str, Ruling] = {}
         in_folder: dict[str, set[str]] = {}
         for key in wanted:
@@ -220,7 +222,7 @@ class Kept:
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Look files up in one table: files in its folder, or all files if it is unknown."""
+        """Search files in one table: those in its folder, or all if the ledger lacks the table."""
         asked = (here if names.is_known else wanted) - found.keys()
         if not asked:
             return
@@ -240,11 +242,11 @@ class Kept:
     def _named_files(
         self, names: _TableNames, wanted: Collection[str], *, heads: bool
     ) -> Iterator[str]:
-        """Yield manifests, and data and delete files, of a table's snapshots, the newest first.
+        """Yield the manifests, data files and delete files of a table's snapshots, newest first.
 
         Args:
-            wanted: Manifests that name none of these may be skipped; empty for all.
-            heads: Whether only snapshots of branches and tags are read.
+            wanted: If not empty, manifests without any of these files may be skipped.
+            heads: Whether to read only the snapshots that branches and tags refer to.
 
         Raises:
             DamagedFileError: A file is missing or damaged.
@@ -269,7 +271,7 @@ class Kept:
                         yield entry.data_file.file_path
 
     def _refresh(self, *, whole: bool) -> list[_TableNames]:
-        """Read the pointers and, if `whole`, the metadata of tables that moved; return these."""
+        """Read the pointers and, if `whole`, return the newly read metadata of moved tables."""
         pointers = self.lakehouse.catalog.every_pointer()
         self._pointers = frozenset(place_key(one.location) for one in pointers)
         if not whole:
@@ -298,14 +300,14 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Metadata file that was read; `metadata` is missing if the file is unreadable."""
+    """A metadata file that was read, or could not be read: then `metadata` is None."""
 
     location: str
     folder_location: str
     metadata: Mapping[str, Any] | None
 
     def names(self, is_known: bool) -> _TableNames:
-        """Return the file names in this metadata file."""
+        """Return the files that this metadata file names."""
         if self.metadata is None:
             return _TableNames(
                 self.location, place_key(self.folder_location), is_known=is_known, is_readable=False

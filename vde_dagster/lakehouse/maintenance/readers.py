@@ -1,4 +1,4 @@
-"""Holds: Iceberg snapshots that are kept because models will read a table's changes since then."""
+"""Holds: a hold keeps an Iceberg snapshot, because a model will read the changes since it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A model that continues from a snapshot of a table.
+    """A model whose next fill reads the changes of a table since a snapshot.
 
     Args:
         at: Time (UTC) of the model's last recorded fill, or of its last check without changes.
@@ -34,7 +34,7 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """Describe the reader."""
+        """Text with the model and the time of its last read."""
         return f"{self.model}, which last read it at {instant_text(self.at)}"
 
 
@@ -43,11 +43,11 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find, by input table, the snapshots that the next fill of a reachable table starts from.
+    """Find the snapshots that the next fills of reachable tables start from, by input table.
 
     Args:
         reached: Ids of reachable tables, including the readers.
-        longest: Maximum time that a reader holds a snapshot without reading newer ones.
+        longest: Maximum time that a reader holds a snapshot without reading a newer one.
     """
     oldest = store.database.clock.now() - longest
     tables = store.tables.load(reached)
@@ -69,12 +69,12 @@ def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) 
 
 
 def _continues(snapshot: Snapshot) -> bool:
-    """Return whether a fill of a model begins where the previous fill ended."""
+    """Return whether a fill of a model reads only changes since the previous fill."""
     meaning = meaning_of(snapshot.model.kind)
     by_commits = Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
     return by_commits or meaning.refreshes(snapshot.model)
 
 
 def describe_holds(holds: Collection[Hold]) -> str:
-    """List readers with the times of their reads: `m.totals, which last read it at …`."""
+    """Return readers as text, such as `m.totals, which last read it at …`."""
     return listed([hold.text for hold in holds])

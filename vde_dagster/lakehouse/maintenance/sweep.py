@@ -1,21 +1,22 @@
-"""The janitor's decisions, and its deletions: tables, branches, left-over files, namespaces.
+"""The janitor's decisions, and its deletion of branches, left-over files and namespaces.
 
-Left-over files include data files that were written into a table's own folder and never committed.
-Spark writes data files first and commits them after. A process that is killed in between leaves
-files that no ledger can name; they are found because the table's metadata does not name them. Four
-rules ensure that no file is deleted that is committed later, or is still read:
+Some left-over files are orphans: data files in a table's folder that were never committed. Spark
+first writes data files and then commits them. If a process is killed in between, no ledger has its
+files. They are found because they are in the folder but not in the table's metadata. Four rules
+ensure that no file is deleted that may still be committed or read:
 
-- The folder is listed first, and the metadata is read after that. A file that is committed in
-  between is named by the metadata; a file that is written in between is not in the list. The other
-  way round, a file whose commit falls between the two would be in the list and not be named.
-- A file must be older than the longest run, so that its writer can no longer commit it.
-- A table with an active lease is left alone, since a run may be longer than expected.
-  The lease is checked after the listing too: a process that takes it later writes new files.
-- Files of expired Iceberg snapshots are left to the ledger, which lets readers finish. The
-  ledger is read after the metadata, since both change in one transaction.
+- The folder is listed first, and the metadata is read afterwards. So the metadata names a file that
+  is committed in between. In the other order, such a file would be listed but not named.
+- A file must be older than the longest possible run, so that its writer can no longer commit it.
+- A table with an active lease is left alone, because a run may be longer than expected. The lease
+  is checked after the listing: a process that takes the lease later writes files that are not
+  listed.
+- Files of expired Iceberg snapshots are not orphans. The ledger lists them, and they are deleted
+  after a time for readers to finish. The ledger is read after the metadata, because both change in
+  one transaction.
 
-A missing or damaged manifest is an error, and if the metadata spells locations differently than the
-storage does, no file is an orphan: in doubt, nothing is deleted.
+In doubt, nothing is deleted: a missing or damaged manifest is an error, and no file is an orphan if
+the metadata spells locations differently than the storage.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ _FILES_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision of the janitor; its outcome is `kept` if there was nothing to do."""
+    """A decision of the janitor about a subject; the outcome `kept` means that it stays."""
 
     action: Action
     subject: str
@@ -90,7 +91,7 @@ class Decision:
 
 
 class Cleaning:
-    """One run of the janitor: collects its decisions."""
+    """One run of the janitor, which collects decisions."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report a subject as left alone because a file is unreadable; once for each file."""
+        """Report that a table stays because a file cannot be read; report each file only once."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
         if file not in self._damaged:
             self._damaged.add(file)
@@ -121,7 +122,7 @@ class Cleaning:
             self.report(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
-        """Carry out a decision, unless this is a dry run; record a failure with the decision."""
+        """Report a decision and, unless this is a dry run, carry it out and record a failure."""
         if self.dry_run:
             self.report(decision)
             return
@@ -141,7 +142,7 @@ class Cleaning:
 
 @contextmanager
 def reporting(run: Cleaning, decision: Decision) -> Iterator[None]:
-    """Record a failure inside a block with the decision."""
+    """Run the block; if it fails, report the decision as failed."""
     try:
         yield
     except (VdeError, OSError) as error:
@@ -214,10 +215,9 @@ def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
 def change_own_table(
     run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
 ) -> bool:
-    """Write a table's next metadata and swap its pointer; a failure is retried later.
+    """Apply a change to a table: write its next metadata file and swap its pointer.
 
-    Files that only expired snapshots use are recorded in the same transaction, and deleted after
-    the grace time.
+    Files that become unused are recorded in the same transaction, and deleted after the grace time.
     """
     lakehouse = run.lakehouse
     table = lakehouse.find_table(ref)
@@ -245,14 +245,14 @@ _DATA = (".parquet", ".orc", ".avro", ".puffin")
 
 
 def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -> list[StoredFile]:
-    """Find files in a table's data folder that are unused and cannot be committed, oldest first.
+    """Find files in a table's data folder that are not used and can no longer be committed.
 
     Args:
-        before: Only files written before this instant (UTC) are found. It must be longer ago than
-            the longest run.
+        before: Only files written before this instant (UTC) are returned. Choose an instant that
+            is longer ago than the longest run.
 
     Raises:
-        DamagedFileError: The names in the table's metadata cannot be determined.
+        DamagedFileError: The files that the table uses cannot be determined.
     """
     found = lakehouse.find_table(table.ref, table.id)
     location = str(found.metadata["location"]).rstrip("/") if found is not None else ""
@@ -289,7 +289,7 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
 def _named(
     lakehouse: LakeHandles, metadata: dict[str, Any], what: str
 ) -> Iterator[tuple[Set[str], Set[str]]]:
-    """Yield the data files, and the other files, of every kept snapshot, newest first."""
+    """Yield the data files and the other files of each snapshot in the metadata, newest first."""
     for kind in ("statistics", "partition-statistics"):
         yield frozenset(), {item["statistics-path"] for item in metadata.get(kind, [])}
     known: dict[str, dict[str, int]] = {}
@@ -361,7 +361,7 @@ def _delete_orphans(run: Cleaning, chosen: Sequence[tuple[Decision, list[str]]])
 
 
 def delete_left_over_files(run: Cleaning) -> None:
-    """Delete left-over files of publications: files never shown, and replaced view files."""
+    """Delete files of failed publications, and view files that publications replaced."""
     due = []
     for record in run.store.publications.uncleaned():
         since = record.decided_at or record.started_at
@@ -380,7 +380,7 @@ def delete_left_over_files(run: Cleaning) -> None:
 
 
 def _delete_left_over(run: Cleaning, records: Sequence[PublicationRecord]) -> None:
-    """Delete left-over files of publications, except those that a kept object names."""
+    """Delete the left-over files of publications, unless a kept object names a file."""
     files = {one.id: _deletable(one, run.lakehouse.catalog.form) for one in records}
     decisions = {
         one.id: Decision("delete_files", f"{len(files[one.id])} files", _why_left_over(one))
@@ -423,7 +423,7 @@ def _why_left_over(record: PublicationRecord) -> str:
 def _delete_files(
     run: Cleaning, record: PublicationRecord, decision: Decision, ruled: Mapping[str, Ruling]
 ) -> None:
-    """Delete the deletable files of a record; refusals are reported once."""
+    """Delete the files of a publication that may be deleted; report refused files once."""
     free = [file for file, ruling in ruled.items() if ruling.verdict == "free"]
     run.lakehouse.files.delete_all(free, "janitor.delete_file")
     if any(ruling.verdict == "waiting" for ruling in ruled.values()):
@@ -438,7 +438,7 @@ def _delete_files(
 
 
 def _first(ruled: Mapping[str, Ruling], verdict: str) -> str:
-    """Return the reason why files stay, with the first of these files."""
+    """Return the first file with a verdict, and the reason for the verdict, as text."""
     found = [(file, one.reason) for file, one in ruled.items() if one.verdict == verdict]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{found[0][0]}: {found[0][1]}{more}"

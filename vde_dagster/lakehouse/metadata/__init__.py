@@ -1,1 +1,1 @@
-"""Metadata of tables and views as Iceberg's specifications define it. Pure where possible."""
+"""Reading and changing the metadata of tables and views, mostly in pure functions."""

@@ -1,12 +1,13 @@
-"""Changes of tables, as updates of the REST catalog protocol; pure.
+"""Changes of tables, as lists of updates of Iceberg's REST catalog protocol; pure functions.
 
-A change is derived from a table's metadata. It is a list of updates, each as the protocol's
-`TableUpdate` defines it. A catalog that writes metadata itself receives them with `requirements`,
-which describe their base; for other catalogs `apply_updates` makes the table's next metadata.
+A change is derived from a table's current metadata. Each update has the form of the protocol's
+`TableUpdate`. A catalog that writes metadata itself receives the updates together with
+`requirements`, which describe the metadata that they are based on. For other catalogs,
+`apply_updates` creates the table's next metadata.
 
-PyIceberg's `update_table_metadata` is not suitable: it writes no format version 3, drops unknown
-fields, removes a commit's parent when that expires (which would look like the table's first
-commit), leaves gaps in the snapshot log, and reads the machine's clock.
+PyIceberg's `update_table_metadata` is not used. It does not write format version 3, drops unknown
+fields, leaves gaps in the snapshot log, and reads the machine's clock. When a snapshot expires, it
+also removes the snapshot's id as the parent of the next one, which then looks like a first commit.
 Sources: https://iceberg.apache.org/spec/#table-metadata-and-snapshots and
 https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
 """
@@ -42,13 +43,13 @@ _STATISTICS = ("statistics", "partition-statistics")
 
 
 def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
-    """Set a branch to a snapshot; create the branch if it does not exist."""
+    """Return the updates that set a branch to a snapshot; the branch is created if missing."""
     ref = metadata.get("refs", {}).get(name, {"type": "branch"})
     return ({"action": "set-snapshot-ref", "ref-name": name, **ref, "snapshot-id": snapshot_id},)
 
 
 def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
-    """Remove the given branches that exist; their snapshots stay until they expire."""
+    """Return the updates that remove branches, if they exist; snapshots stay until they expire."""
     refs = metadata.get("refs", {})
     return tuple(
         {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs
@@ -65,16 +66,17 @@ def fast_forward(
     to: int | None = None,
     ends: bool = True,
 ) -> Updates:
-    """Move `main`, or another branch, forward to a branch's head.
+    """Return the updates that move `main` forward to the head of another branch.
 
     Args:
-        expected_main: The required snapshot of `main`; None for any ancestor of the target.
+        expected_main: The snapshot at which `main` must be; None if any ancestor of the target
+            is allowed.
         into: The branch to move in place of `main`, by the same rules.
-        to: A commit of the branch, in place of the branch's head.
+        to: A commit of the branch to move to, in place of the branch's head.
 
     Raises:
-        ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
-            branch's ancestors.
+        ConflictError: `main` is at another snapshot, the branch does not exist, or `main` is not
+            one of the branch's ancestors.
     """
     moving = into or MAIN
     main = head_of(metadata, into)
@@ -107,7 +109,7 @@ def move_back(
     into: str | None = None,
     without: Collection[str] = (),
 ) -> Updates:
-    """Set `main`, or another branch, to one of its earlier snapshots.
+    """Return the updates that set `main`, or the branch `into`, to an earlier snapshot.
 
     Later snapshots stay until they expire, and the snapshot log keeps its entries.
 
@@ -128,7 +130,7 @@ def move_back(
 
 
 def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> frozenset[int]:
-    """Return the snapshots replaced before an instant (ms since 1970) and not referenced."""
+    """Return unreferenced snapshots that were replaced before an instant (ms since 1970)."""
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     kept = {*heads, *pinned, head_of(metadata)}
     replaced_at = {
@@ -144,7 +146,7 @@ def superseded(metadata: Json, oldest_ms: int, pinned: Collection[int] = ()) -> 
 
 
 def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
-    """Expire snapshots, with their statistics."""
+    """Return the updates that expire snapshots and remove their statistics."""
     if not gone:
         return ()
     return (
@@ -159,10 +161,11 @@ def remove_snapshots(metadata: Json, gone: Collection[int]) -> Updates:
 
 
 def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Updates:
-    """Add missing columns, and missing fields of structs; both are NULL in existing rows.
+    """Return the updates that add missing columns and missing fields of structs.
 
     Args:
         columns: (name, Spark SQL type) of new columns, and of columns whose structs get fields.
+            Both are NULL in existing rows.
     """
     fields = current_schema(metadata)["fields"]
     types = {name.lower(): (name, type_) for name, type_ in columns}
@@ -181,7 +184,7 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Return a nested type whose structs also have the fields of `wanted` that they lack."""
+    """Return a nested type with the fields of `wanted` added that its structs do not have."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":
@@ -202,7 +205,7 @@ def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) ->
 
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
-    """Widen columns' types by Iceberg's promotions, which leave stored values unchanged.
+    """Return the updates that widen column types; stored files stay unchanged.
 
     Raises:
         ConflictError: The column's current type cannot be promoted to the new type.
@@ -221,7 +224,7 @@ def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
 
 
 def is_promotion(was: Any, becomes: Any) -> bool:
-    """Return whether Iceberg can read values of one type as another.
+    """Return whether Iceberg can promote a column from one type to another.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
@@ -251,7 +254,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Return the protocol's conditions: updates apply only to the metadata they were made from."""
+    """Return conditions, which make the catalog refuse the updates if the table has changed."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:
@@ -271,10 +274,10 @@ def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
 def apply_updates(
     metadata: Json, location: str | None, updates: Iterable[Json], now_ms: int
 ) -> Json:
-    """Return a table's next metadata; unknown fields of newer format versions are preserved.
+    """Return a table's metadata after updates; unknown fields of newer formats are preserved.
 
     Args:
-        location: The current file, which is added to the metadata log; None without a log.
+        location: The current metadata file, to be added to the metadata log; None to add none.
     """
     changed = {**metadata, "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"]))}
     if location is not None:

@@ -1,4 +1,4 @@
-"""Summaries of Iceberg commits: summaries of fills, branch names, and facts from any summary.
+"""Summaries of Iceberg commits: written for fills, and read for counts and origins.
 
 Sources: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields and, for row lineage,
 https://iceberg.apache.org/spec/#row-lineage.
@@ -32,7 +32,7 @@ SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY, DEFINITIO
 def fill_summary(
     plan_id: str, table_id: str, interval: Interval, kind: str, fill_id: str, definition: str
 ) -> dict[str, str]:
-    """Return the summary of a fill's commit."""
+    """Return the summary properties for a fill's commit."""
     return {
         PLAN_KEY: plan_id,
         TABLE_KEY: table_id,
@@ -44,7 +44,7 @@ def fill_summary(
 
 
 def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
-    """Return whether a table's metadata, or one of its commits, has the id of a physical table."""
+    """Return whether a table's metadata or one of its commits records a physical table's id."""
     written = [metadata.get("properties", {})]
     written += [one.get("summary", {}) for one in metadata.get("snapshots", ())]
     return any(one.get(TABLE_KEY) == table_id for one in written)
@@ -52,7 +52,7 @@ def belongs_to_table(metadata: Mapping[str, Any], table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedFill:
-    """A fill, read from an Iceberg commit's summary."""
+    """A fill that an Iceberg commit's summary records."""
 
     plan_id: str
     table_id: str
@@ -62,7 +62,7 @@ class CommittedFill:
 
 
 def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
-    """Return the fills on a branch (or `main`), newest first, from the commits' summaries."""
+    """Return the fills that the commits of a branch (by default `main`) record, newest first."""
     return [
         CommittedFill(
             plan_id=said[PLAN_KEY],
@@ -83,13 +83,14 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 @dataclass(frozen=True, slots=True)
 class BranchName:
-    """Parts of a branch's name.
+    """The parts of a branch's name, such as `vde_prod-1f_12s`.
 
-    Each attempt writes to its own branch. An attempt that stalls past its lease may continue to
-    write, but its branch is never published, so its commits have no effect.
+    Each attempt to apply a plan writes to its own branch. If an attempt stalls and loses its lease,
+    it may continue to write later. Its branch is never published, so its commits have no effect.
 
     Args:
-        shared: Whether only published data were read, so that another plan may reuse the branch.
+        shared: Whether the attempt read only published data, so that another plan may reuse the
+            branch.
     """
 
     plan_id: str
@@ -101,7 +102,7 @@ class BranchName:
 
 
 def parse_branch(name: str) -> BranchName | None:
-    """Read a branch's name; None if no attempt created the branch."""
+    """Parse a branch's name; return None if no attempt created the branch."""
     match = _PARTS.fullmatch(name)
     if match is None:
         return None
@@ -109,10 +110,7 @@ def parse_branch(name: str) -> BranchName | None:
 
 
 def scratch_branch(plan_id: str) -> str:
-    """Return the name of a branch for preparing one write that is published at once.
-
-    The janitor removes the branches of killed processes.
-    """
+    """Return a new name for a temporary branch, which prepares a write and is then removed."""
     return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
 
 
@@ -131,9 +129,9 @@ def plan_of_branch(name: str) -> str | None:
 
 
 def rows_in(summary: Mapping[str, str]) -> int | None:
-    """Return the number of rows after a commit, if its summary determines it.
+    """Return the number of rows in a table after a commit, or None if unknown.
 
-    Rows that delete files hide do not count; a delete by value may hide any number.
+    Rows that position deletes hide do not count. With equality deletes, the number is unknown.
 
     >>> rows_in({"total-records": "9", "total-position-deletes": "2"}), rows_in({})
     (7, None)
@@ -145,10 +143,10 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 
 
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
-    """Add up the rows that commits between two snapshots added and removed, as far as known.
+    """Count the rows that were added and removed between two snapshots, as far as known.
 
-    Rewritten rows count as removed and as added. A reverted commit counts inversely: its added rows
-    count as removed, and its removed rows as added.
+    A rewritten row counts as removed and as added. The rows of a reverted commit count the other
+    way round: rows that it added count as removed.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
@@ -159,7 +157,7 @@ def growth_between(metadata: dict[str, Any], before: int | None, after: int | No
 
 
 def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
-    """Return the size of a snapshot's files, by its summary; None if unknown."""
+    """Return the size of a snapshot's files according to its summary; None if unknown."""
     found = next(history(metadata, snapshot_id), None)
     if found is None:
         return 0 if snapshot_id is None else None
@@ -168,10 +166,10 @@ def bytes_at(metadata: dict[str, Any], snapshot_id: int | None) -> int | None:
 
 
 def bytes_between(metadata: dict[str, Any], before: int | None, after: int | None) -> int | None:
-    """Add up the sizes of files that commits between two snapshots added and removed.
+    """Return the total size of files that commits between two snapshots added and removed.
 
-    Files that were rewritten with the same rows do not count. None if a commit is not kept, or its
-    summary has no sizes.
+    Files that were rewritten with the same rows do not count. Return None if the metadata lacks a
+    commit, or a summary lacks sizes.
     """
     lines = [list(history(metadata, one)) for one in (before, after)]
     both = set.intersection(*({one["snapshot-id"] for one in line} for line in lines))
@@ -195,7 +193,7 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that commits added and removed since the last commit of two lines (`both`)."""
+    """Count added and removed rows of a line of commits, back to the first commit in `both`."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -236,7 +234,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's kept commits from a head backward; fills of the given table are marked."""
+    """Return a table's commits from a head backward; fills of the table `table_id` are marked."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 
@@ -261,9 +259,9 @@ def _commit(snapshot: Mapping[str, Any], table_id: str) -> KeptCommit:
 def is_quiet(summary: dict[str, str]) -> bool:
     """Return whether a commit's summary shows that no row was added or removed.
 
-    `replace` is Iceberg's word for files that were rewritten with the same rows
-    (https://iceberg.apache.org/spec/#snapshots). For other operations the counts determine the
-    result. Writers may omit them: a summary without totals is not quiet.
+    The operation `replace` means that files were rewritten with the same rows
+    (https://iceberg.apache.org/spec/#snapshots). For other operations, the counts in the summary
+    decide. Writers may omit counts; a summary without totals is not quiet.
 
     >>> is_quiet({"operation": "replace", "added-records": "5", "deleted-records": "5"})
     True
@@ -281,14 +279,14 @@ _DELETES = ("total-delete-files", "total-position-deletes", "total-equality-dele
 
 
 def field_ids(metadata: dict[str, Any], schema_id: int | None) -> dict[str, int]:
-    """Return the ids by name of a table's columns in one of its schemas."""
+    """Return the field ids of the columns in one of a table's schemas, by column name."""
     wanted = metadata["current-schema-id"] if schema_id is None else schema_id
     found = (one for one in metadata["schemas"] if int(one["schema-id"]) == int(wanted))
     return {field["name"]: int(field["id"]) for one in found for field in one["fields"]}
 
 
 def identifier_columns(metadata: dict[str, Any]) -> tuple[str, ...]:
-    """Return a table's identifier columns, by its current schema."""
+    """Return the identifier columns of a table's current schema."""
     ids = field_ids(metadata, None)
     schemas = metadata["schemas"]
     current = next(one for one in schemas if one["schema-id"] == metadata["current-schema-id"])

@@ -1,6 +1,6 @@
-"""Table metadata as the Iceberg table specification defines it. Pure: JSON in, JSON out.
+"""Pure functions on table metadata as defined by the Iceberg table specification.
 
-It is edited as JSON and not through a library's classes, so that unknown fields of newer format
+Metadata is edited as JSON and not by a library's classes, so that unknown fields of newer format
 versions are preserved. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
 """
 
@@ -28,7 +28,7 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
 
 
 def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
-    """Return columns' Spark SQL types in a schema; without that schema, in the current one."""
+    """Return the Spark SQL types of a schema's columns; by default, of the current schema."""
     schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
     schema = schemas.get(-1 if schema_id is None else schema_id) or current_schema(metadata)
     return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
@@ -46,12 +46,12 @@ def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
 
 
 def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
-    """Return the ids of the snapshots that a table has."""
+    """Return the ids of all snapshots in a table's metadata."""
     return {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
 
 
 def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
-    """Walk from a snapshot back through its parents, until one is missing."""
+    """Yield a snapshot and its ancestors, until a parent is missing in the metadata."""
     snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
     while head is not None and head in snapshots:
         snapshot = snapshots[head]
@@ -60,7 +60,7 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
 
 
 def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
-    """Return a snapshot and its existing ancestors, by id."""
+    """Return the ids of a snapshot and of its ancestors that are still in the metadata."""
     return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
 
 
@@ -76,8 +76,8 @@ def with_other_columns(
     """Return a table's metadata with other columns, but the same files and history.
 
     Args:
-        columns: (published name, name in the table).
-        shown_fields: The fields of nested columns, by published name.
+        columns: (published name, name in the table) of each column.
+        shown_fields: By published name, the fields of nested columns that are shown.
     """
     schema = current_schema(metadata)
     by_name = {field["name"].lower(): field for field in schema["fields"]}
@@ -127,7 +127,7 @@ def with_other_columns(
 
 
 def _with_fields(kind: Any, fields: ShownFields) -> Any:
-    """Return a nested type with the fields that a definition shows, under the same field ids."""
+    """Return a nested type with only the shown fields, which keep their field ids."""
     from vde_dagster.sql.reading import parse_type
 
     def narrowed(kind: Any, read: exp.DataType, shown: exp.DataType) -> Any:

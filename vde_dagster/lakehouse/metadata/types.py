@@ -1,4 +1,4 @@
-"""Column types: Spark SQL text ↔ the JSON form of Iceberg's table and view specification.
+"""Conversion of column types between Spark SQL and the JSON form of Iceberg's specification.
 
 Source: https://iceberg.apache.org/spec/#primitive-types and Iceberg's type mapping for Spark.
 """
@@ -70,7 +70,7 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
     """Convert a Spark SQL type to Iceberg's JSON form.
 
     Args:
-        next_id: Returns field ids for nested fields, in depth-first order.
+        next_id: Returns the next field id; called for nested fields, in depth-first order.
 
     Raises:
         ExecutionError: Iceberg does not support the type.
@@ -208,7 +208,7 @@ def build_schema(
 ) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    The columns get the first ids, and nested fields the following ones. By default, ids start at 0,
+    Columns get the first ids of `ids`, and nested fields the next ones. By default, ids start at 0,
     as in views that Iceberg's Java library writes.
     """
     listed = list(columns)

@@ -1,6 +1,6 @@
-"""View metadata as the Iceberg view specification defines it. Pure: JSON in, JSON out.
+"""Pure functions on view metadata as defined by the Iceberg view specification.
 
-Source: https://iceberg.apache.org/view-spec/, and what Spark 4.1 with Iceberg 1.12 writes.
+Sources: https://iceberg.apache.org/view-spec/, and views written by Spark 4.1 with Iceberg 1.12.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST = ("spark", "trino")
 
 
 def definition_hash(definition: ViewDefinition) -> str:
-    """Hash everything in a view's metadata, and the version of its format."""
+    """Hash a view's definition together with the version of the hash's format."""
     # JSON of nested lists is injective, and is written in one call.
     queries = definition.queries
     text = json.dumps(
@@ -47,10 +47,10 @@ def new_view_metadata(
     location: str,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Build the metadata of a new view, or the next state of an existing view.
+    """Build the metadata of a new view, or the next metadata of an existing view.
 
-    A replaced view keeps its uuid, its location, its last versions and its version log; an earlier
-    definition gets its old version number again, as in Iceberg itself.
+    A replaced view keeps its uuid, location, last versions and version log. If the definition is
+    one of the last versions, it gets the number of this version again, as in Iceberg itself.
     """
     base = previous or {
         "view-uuid": str(uuid.uuid4()),
@@ -80,7 +80,7 @@ def new_view_metadata(
 
 
 def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Return (name, Spark SQL type, description) of a view's columns, for any writer's view."""
+    """Return (name, Spark SQL type, description) of the columns of a view of any program."""
     versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
     current = versions[metadata["current-version-id"]]
     schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)
@@ -93,7 +93,7 @@ def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None
 def _with_schema(
     schemas: list[dict[str, Any]], schema: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Find an equal schema, or add this one under the next id."""
+    """Return the schemas with this schema included, and its id; an equal schema is reused."""
     for known in schemas:
         if known["fields"] == schema["fields"]:
             return schemas, known["schema-id"]
@@ -104,7 +104,7 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Find an equal version, or add this one under the next id."""
+    """Return the versions with this definition included, and its id; an equal one is reused."""
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}
         for dialect, sql in definition.queries.items()
@@ -133,7 +133,7 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Drop old versions, except the current one, and the log up to the last dropped version."""
+    """Drop old versions, and the log entries up to the last entry of a dropped version."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []
@@ -146,12 +146,12 @@ def _bounded(
 
 
 def _after(log: list[dict[str, Any]], now_ms: int) -> int:
-    """Return a log time after the last entry, even if the clock went back."""
+    """Return `now_ms`, or the last log entry's time if the clock went back."""
     return max([now_ms, *(int(entry["timestamp-ms"]) for entry in log[-1:])])
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Set vde's properties, and keep other programs' properties."""
+    """Return the properties of a view: vde's are replaced, other programs' are kept."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

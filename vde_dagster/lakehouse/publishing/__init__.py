@@ -1,10 +1,11 @@
-"""The publish transaction, and the steps that follow it in outside catalogs.
+"""The publish transaction, and the steps after it for a catalog outside the state's database.
 
-`prepare` makes every metadata file of a publication, `publish` changes all pointers, the
-environment and the plan in one transaction, `pins` finds the snapshots that the version pins.
-A catalog outside the state's database follows the state's decision. `finish_publication` moves the
-catalog's pointers one by one, or all in one commit if the catalog supports that. If a table has
-moved meanwhile, it makes the table's change (`publication`) again. `mirror` writes the views of
-environments to such a catalog.
-`shown_tables` serves projects whose production has tables in place of views.
+`prepare` creates the content of a publication's metadata files. `publish` changes all pointers, the
+environment and the plan in one transaction. `pins` finds the snapshots that the new version pins.
+
+If the catalog is outside the state's database, `finish_publication` moves its pointers after the
+transaction: one by one, or in one commit if the catalog supports that. If a table has changed
+meanwhile, the publication's change is computed again (`publication`). `mirror` writes the views of
+environments to such a catalog. `shown_tables` is for projects whose production has tables in place
+of views.
 """

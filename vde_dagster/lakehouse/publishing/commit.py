@@ -1,7 +1,7 @@
-"""Writing and activation of metadata files, and removal of files whose commit failed.
+"""Writes metadata files and makes them current, and removes files if the commit failed.
 
-All metadata files are written here. A file that never becomes current is removed as soon as it is
-certain that no pointer will refer to it; otherwise it stays.
+All metadata files are written here. If a commit fails, its files are removed, but only if it is
+certain that no pointer will ever refer to them.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def write_then(
     commit: Callable[[], T],
     may_be_current: Callable[[], bool],
 ) -> T:
-    """Write files and make them current; remove them if that certainly failed.
+    """Write files and call `commit`, which makes the files current; remove them if it failed.
 
     Args:
-        points: The names of the two side effects, writing and removing.
-        may_be_current: Returns, after a failure, whether the files may be or may become current.
+        points: The names of the two side effects: writing files and removing files.
+        may_be_current: Returns, after a failure, whether the files may be current or still become
+            current. If True, the files stay.
     """
     try:
         lakehouse.files.write_all(files, points[0])
@@ -77,13 +78,14 @@ def commit_swap(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> None:
-    """Write files and change one pointer, in a transaction with the state's record of it.
+    """Write files and change one pointer, in the transaction that records the change in the state.
 
-    On a catalog outside the transaction, the change is announced first:
-    `finish_publication.recover` finds it if the process ends in between.
+    If the catalog is outside the state's transactions, the change is announced first, so that
+    `finish_publication.recover` can complete it if the process ends in between.
 
     Args:
-        shown: Next states of tables that only show this one; only on transactional catalogs.
+        also: Checks and records for the state's transaction.
+        shown: New metadata of tables that only show this table; only on `InTransaction` catalogs.
 
     Raises:
         PointerMovedError: Another writer was faster.
@@ -145,7 +147,7 @@ def change_table(
     also: TableCommit | None = None,
     shown: Sequence[Made] = (),
 ) -> dict[str, Any]:
-    """Change a table and the state's record of it in one transaction."""
+    """Change a table's metadata and record the change in the state, in one transaction."""
     store, said = lakehouse.store, also or TableCommit()
     if not updates:
 
@@ -173,13 +175,14 @@ def change_at_last(
     name: str,
     also: TableCommit | Callable[[], TableCommit] | None = None,
 ) -> dict[str, Any]:
-    """Change a table, retrying from its newest metadata if another writer was faster.
+    """Change a table; if another writer was faster, try again with the table's newest metadata.
 
-    Several processes may commit to a table at the same time; a random pause separates two processes
-    that conflict repeatedly.
+    A random pause before each further attempt prevents that two processes conflict again and again.
 
     Args:
-        also: The state's checks and records; called after `change`, whose result they may use.
+        change: Returns the updates for given metadata.
+        also: Checks and records for the state's transaction, or a function that returns them after
+            `change` was called.
 
     Raises:
         ConflictError: The table no longer exists, or other writers were faster each time.
@@ -200,7 +203,7 @@ def change_at_last(
 
 
 def read_table(lakehouse: LakeHandles, ref: TableRef) -> TableState:
-    """Read a table's metadata, to change it."""
+    """Read the metadata of a table that is about to be changed."""
     found = lakehouse.find_table(ref)
     if found is None:
         raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")

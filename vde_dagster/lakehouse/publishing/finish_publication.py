@@ -1,15 +1,15 @@
-"""Publications on a catalog outside the state's transaction.
+"""Completes publications on a catalog outside the state's database.
 
-The state decides first, in one transaction, and the catalog's pointers follow: tables, then views.
-All changes are announced with the publication before it is decided, so that another process can
-complete them if the first process ends in between. An undecided publication never moves a pointer;
-its files are removed.
+First, one transaction of the state decides the publication. Then the catalog's pointers are moved:
+first tables, then views. All changes are recorded with the publication before it is decided, so
+that another process can complete them if the first process ends in between. A publication that was
+not decided never moves a pointer, and its files are removed.
 
-Each step locks the publication's row and does nothing once another process has finished it: a
-process that stalls and resumes later moves no pointer that another process has moved since.
+Each step locks the publication's row, and does nothing if another process has finished the
+publication. So a process that stalls and resumes later does not move pointers back.
 
-If the catalog can change many pointers atomically, readers see all of the publication's tables and
-views or none of them. Otherwise tables move one by one, then views.
+If the catalog can change many pointers atomically, readers see either all tables and views of the
+publication or none. Otherwise the tables move one by one, and then the views.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BATCH = 20
 def recover(lakehouse: LakeHandles) -> bool:
     """Complete publications that the state has decided; return whether there were any.
 
-    A publication that contradicts the state is left undone; `fsck` lists it.
+    A publication that contradicts the state is not completed; `vde fsck` reports it.
     """
     if not lakehouse.catalog.form.follows:
         return False
@@ -70,7 +70,7 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication; for production, it needs a right."""
+    """Return whether this login may finish a publication; production needs the right `publish`."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 
@@ -84,7 +84,7 @@ def _may_record(store: StateStore, filled: FillRecord) -> bool:
 
 
 def settle(lakehouse: LakeHandles, publication_id: str) -> None:
-    """Move the pointers of a decided publication."""
+    """Move the pointers of a decided publication, if this has not happened yet."""
     store = lakehouse.store
     record = store.publications.get(publication_id)
     if record is None or record.status != "decided":
@@ -111,8 +111,8 @@ def _settle(
 ) -> None:
     """Move tables and views, and record the filled ranges with the tables.
 
-    A view with an unexpected pointer is left alone. It has moved already, or another program
-    replaced it and the environment's next publication restores it.
+    A view whose pointer is not at the expected file is left alone. Either it has moved already, or
+    another program replaced it; then the environment's next publication restores it.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
 
@@ -151,7 +151,7 @@ def _settle(
 def _changes(
     lakehouse: LakeHandles, files: Sequence[PublishedFile], now: Mapping[TableRef, Pointer]
 ) -> tuple[list[Swap], list[tuple[str, bytes]]]:
-    """Return the remaining changes, and the files to write for them besides the announced files."""
+    """Return the pointer changes that remain, and the files that must be written again for them."""
     swaps: list[Swap] = []
     written: list[tuple[str, bytes]] = []
     keeps = lakehouse.catalog.form.keeps_pointers
@@ -177,7 +177,7 @@ def _changes(
 
 
 def _record_what_moved(lakehouse: LakeHandles) -> bool:
-    """Record announced ranges that `main` contains, but that no process has recorded."""
+    """Record fills whose commits are on `main` although no process has recorded them as filled."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id]).get(table_id)

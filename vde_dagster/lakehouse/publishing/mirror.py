@@ -1,9 +1,9 @@
-"""Mirrored views: views that show environments in a catalog that does not define them.
+"""Mirrored views: copies of environments' views in a catalog outside the state's database.
 
-A publication records the views to write (`want`). After the publication, the holder of the mirror's
-lease writes views that are not current (`follow`), and so does the next process after a crash. Each
-view contains the hash of its definition, and is read again if another process may have written it
-late: a repair always restores the newest publication.
+A publication records the views to write (`want`). After the publication, a process with the
+mirror's lease writes the views that are not current (`follow`). After a crash, the next process
+does this. Each view contains the hash of its definition. If another process may have written a view
+late, the view is read again, and the newest publication's definition is restored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WAIT_SECONDS = 75.0
 
 
 def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Record a publication's mirrored views, in its transaction."""
+    """Record the views that a publication wants to mirror, in the publication's transaction."""
     mirror, name = lakehouse.catalog.mirror, publication.environment.name
     if mirror is None:
         return
@@ -71,10 +71,10 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the views that are not current; a failed view stays outdated, with a recorded reason.
+    """Write the mirrored views that are not current; record the reason for each failed view.
 
-    An unreachable catalog raises nothing: the publication has happened, and `vde environments`
-    shows since when its mirror is outdated.
+    If the catalog cannot be reached, no error is raised, because the publication has happened.
+    `vde environments` shows since when a mirror is outdated.
     """
     if lakehouse.catalog.mirror is None:
         return
@@ -96,7 +96,7 @@ def follow(lakehouse: LakeHandles) -> None:
 
 
 def verify(lakehouse: LakeHandles) -> int:
-    """Check every mirrored view, and return how many differ from their last write."""
+    """Check all mirrored views, and return how many are not as they were last written."""
     mirror, strayed = lakehouse.catalog.mirror, 0
     if mirror is None:
         return 0
@@ -110,7 +110,7 @@ def verify(lakehouse: LakeHandles) -> int:
 
 
 def unmirrored(lakehouse: LakeHandles, refs: Iterable[TableRef]) -> set[TableRef]:
-    """Return an environment's views that should be mirrored but were never recorded for it."""
+    """Return the given views that should be mirrored but are not recorded."""
     mirror = lakehouse.catalog.mirror
     if mirror is None or not mirror.wanted:
         return set()
@@ -137,7 +137,7 @@ def _write_all(
 
 
 def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
-    """Split views into batches, small ones first, because the catalog may refuse every view."""
+    """Split views into growing batches, so that little time is lost if the catalog refuses all."""
     done, size = 0, 1
     while done < len(views):
         yield views[done : done + size]
@@ -145,7 +145,7 @@ def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
 
 
 def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
-    """Write a view that differs from its target; return the error if that failed."""
+    """Write a mirrored view; return the error if writing fails, otherwise None."""
     try:
         _write(lakehouse, wanted)
     except VdeError as error:
@@ -154,7 +154,7 @@ def _failure(lakehouse: LakeHandles, wanted: WantedView) -> VdeError | None:
 
 
 def _make_namespaces(lakehouse: LakeHandles, views: Sequence[MirroredView]) -> None:
-    """Create the views' namespaces; the janitor removes created ones once they are empty."""
+    """Create missing namespaces of views, and record them for removal once they are empty."""
     catalog = lakehouse.catalog
     owners = {one.wanted.ref.namespace: one.wanted.environment for one in views if one.wanted.hash}
     try:
@@ -203,10 +203,10 @@ def _is_as_wanted(found: dict[str, Any] | None, wanted: WantedView) -> bool:
 
 
 def proven_view(wanted: WantedView) -> ViewDefinition:
-    """Read the target of a mirrored view, and verify its text against its hash.
+    """Return the definition that a mirrored view should have, after checking its hash.
 
     Raises:
-        StoreError: The text is damaged, or defines another view.
+        StoreError: The stored definition is damaged, or defines another view.
     """
     try:
         definition = from_text(ViewDefinition, wanted.definition or "")

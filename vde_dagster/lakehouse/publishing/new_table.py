@@ -1,8 +1,8 @@
-"""Creating an unpartitioned table without Spark: its first metadata, and optionally a branch.
+"""Creates an unpartitioned table without Spark, optionally with a first branch.
 
-With Spark, a CREATE statement and a branch are two commits and a load, which takes longer than the
-first fill of a small table. A branch must point to a commit, so the table begins with an empty
-commit, like a table after Iceberg's own `createBranch`. Source:
+Spark would need two commits and a load of the table, which takes longer than the first fill of a
+small table. A branch must point to a commit, so the table begins with an empty commit, as with
+Iceberg's own `createBranch`. Source:
 https://iceberg.apache.org/spec/#table-metadata-fields and #manifest-lists.
 """
 
@@ -43,7 +43,7 @@ _TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """Table to create; if `branch` is given, this branch is written before `main` exists."""
+    """A table to create. If `branch` is given, the first rows are written to this branch."""
 
     ref: TableRef
     columns: tuple[tuple[str, str, str | None], ...]
@@ -74,7 +74,7 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a missing branch at the head of `main`, of another branch, or at an empty commit."""
+    """Create a missing branch at the head of `of` (by default `main`), or at an empty commit."""
     first: EmptyCommit | None = None
 
     def change(now: dict[str, Any]) -> Updates:
@@ -98,7 +98,7 @@ def make_branch(
 
 
 def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
-    """Make a table's first metadata, of format version 2."""
+    """Return a table's first metadata, in format version 2."""
     ids = itertools.count(1)
     schema = build_schema(new.columns, ids)
     properties = {**_DEFAULTS, **new.properties}
@@ -130,7 +130,7 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """A commit without files."""
+    """A commit without data files, which a branch of a new table can point to."""
 
     snapshot_id: int
     manifest_list: str
@@ -141,7 +141,7 @@ class EmptyCommit:
         return cls(snapshot_id, f"{location}/metadata/snap-{snapshot_id}-0-{uuid.uuid4()}.avro")
 
     def updates(self, metadata: dict[str, Any], branch: str, now_ms: int) -> Updates:
-        """Return the change of a table that adds this commit as a branch."""
+        """Return the updates that add this commit to a table, and a branch that points to it."""
         snapshot = {
             "sequence-number": int(metadata["last-sequence-number"]) + 1,
             "snapshot-id": self.snapshot_id,
@@ -169,7 +169,7 @@ class EmptyCommit:
 
 
 class _Kept(io.BytesIO):
-    """A file in memory for PyIceberg to write; its content remains after closing."""
+    """A file in memory that PyIceberg writes; `content` is set when the file is closed."""
 
     content = b""
 

@@ -1,7 +1,8 @@
-"""Iceberg snapshots that a publication pins, read from the metadata of its tables.
+"""Finds the Iceberg snapshots that a publication pins.
 
-If the environment already showed a table and this publication does not move it, the state has its
-head: the publication that moved the table recorded it in its own transaction.
+Snapshots are read from the tables' metadata, with one exception. If the environment already shows a
+table and this publication does not move the table, the state has the table's head, because an
+earlier publication recorded it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """Pins prepared before a publication's transaction.
+    """Heads of tables, read before a publication's transaction.
 
     Args:
-        heads: Heads by table id, of tables that the publication moves or adds, or whose columns it
-            changes.
-        places: Places by table id, of tables that the publication adds or changes; other processes
-            may write these tables until the publication commits.
+        heads: By table id, the heads of tables that the publication moves or adds, or whose
+            columns it changes.
+        places: By table id, the names and branches of tables that the publication adds or changes.
+            Other processes may write to these tables until the publication commits.
+        gone: Ids of tables that the environment no longer shows.
     """
 
     heads: Mapping[str, Head]
@@ -54,7 +56,7 @@ class PreparedPins:
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Read, from a table's metadata, the head that readers see."""
+    """Return the head of a branch (or `main`) from a table's metadata, as readers see it."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -71,7 +73,7 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find the heads of a publication's tables that are not in the state."""
+    """Find the heads of those tables of a publication that have no head in the state."""
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)
@@ -96,9 +98,9 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the heads of tables; unknown heads are read from metadata files.
+    """Return the heads of tables; read the metadata file if a known head is not current.
 
-    A missing table, and a table with a lost file, are left out: `vde fsck` reports them.
+    A table that does not exist or whose file is missing is left out; `vde fsck` reports it.
     """
 
     def read(item: tuple[str, Place]) -> Head | None:
@@ -152,7 +154,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Look up states of tables in their metadata, each read once; missing states are left out."""
+    """Find held states of tables in the tables' metadata; a state that is gone is left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
@@ -184,9 +186,10 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Return metadata with only a model's columns and a pinned snapshot, if that still exists.
+    """Return a table's metadata reduced to a model's columns and one pinned snapshot.
 
-    The snapshot refers to the shown schema, because some readers use the snapshot's schema.
+    Return None if the snapshot no longer exists. The snapshot gets the reduced schema, because some
+    readers use a snapshot's own schema.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]
@@ -219,6 +222,6 @@ def pinned_metadata(
 def as_pinned(
     table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
 ) -> PhysicalTable:
-    """Return a table without columns that are newer than a publication."""
+    """Return a table without the columns that a pinned schema does not have."""
     there = columns_of(metadata, schema_id)
     return replace(table, columns=tuple(one for one in table.columns if one.name in there))

@@ -1,4 +1,4 @@
-"""First step of a publication: the changes, and the content of every new metadata file."""
+"""First step of a publication: finds the changes and creates the content of new metadata files."""
 
 from __future__ import annotations
 
@@ -49,9 +49,8 @@ class PreparedPublication:
     """All prepared changes of a publication.
 
     Args:
-        announced: The changes for the publication's record, so that another process can finish it.
-        sources: Physical tables that do not move but are shown by other tables, each with its
-            metadata file.
+        announced: The changes to store with the publication, so that another process can finish it.
+        sources: Metadata files of physical tables that other tables show and that do not move.
     """
 
     swaps: tuple[Swap, ...]
@@ -67,7 +66,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment that keeps showing earlier states of tables."""
+    """A prepared version of another environment, which continues to show earlier table states."""
 
     holding: Holding
     published: tuple[PublishedView, ...]
@@ -76,10 +75,12 @@ class PreparedHolding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Differences between definitions and the catalog, each with the current pointer.
+    """Differences between view definitions and the catalog.
 
     Args:
-        taken: Reasons why names cannot be used, by name.
+        changed: Definitions that the catalog does not have, each with the current pointer.
+        dropped: Views to drop, each with the current pointer.
+        taken: Errors by name, for names that another object has.
         sources: Metadata files of physical tables that other tables show in place of views.
     """
 
@@ -91,12 +92,12 @@ class Differences:
 
     @property
     def swaps(self) -> list[Swap]:
-        """The changes of pointers that remove dropped views."""
+        """The pointer changes that remove the dropped views."""
         return [Swap(ref, at.kind, at.location, None) for ref, at in self.dropped if at is not None]
 
 
 def view_place(definition: ViewDefinition) -> TableRef:
-    """Return a view's place in the catalog."""
+    """Return a view's name in the catalog."""
     return TableRef(definition.namespace, definition.name)
 
 
@@ -108,12 +109,13 @@ def differences(
     environment: str,
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> Differences:
-    """Compare definitions with the catalog, reading no file.
+    """Compare view definitions with the catalog, without reading files.
 
-    A name is taken if a table, an unpublished view or another environment's view has it.
+    A name is taken if it belongs to a table, to a view that vde did not publish, or to a view of
+    another environment.
 
     Args:
-        dropped: Views to remove; those that no publication made are left alone.
+        dropped: Views to remove; views that vde did not publish stay.
         moved: Tables that this publication moves.
     """
     wanted = {view_place(definition): definition for definition in definitions}
@@ -181,7 +183,7 @@ def _gone(ref: TableRef) -> ConflictError:
 
 
 def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | None:
-    """Return a view's or table's pointer if it is as the last publication left it, else None."""
+    """Return the pointer if the object is still the one that vde published, else None."""
     if pointer is None or known is None:
         return None
     ours = pointer.kind == VIEW or pointer.location == known.metadata_location
@@ -189,7 +191,7 @@ def _ours(pointer: Pointer | None, known: PublishedView | None) -> Pointer | Non
 
 
 def prepare(lakehouse: LakeHandles, publication: Publication) -> PreparedPublication:
-    """Prepare a publication's changes and the content of its files; writes nothing.
+    """Prepare a publication's changes and the content of its files, without writing anything.
 
     Raises:
         ConflictError: A name is taken, or a table moved.
@@ -261,7 +263,7 @@ def made_views(
     now_ms: int,
     moved: Mapping[TableRef, Made] = MappingProxyType({}),
 ) -> list[Made]:
-    """Make the metadata of views that differ from the catalog; writes nothing."""
+    """Create the metadata of views that differ from the catalog, without writing anything."""
     # One folder per publication: creating folders dominates the time for many new views.
     folder = lakehouse.views_folder(publication_id)
 
@@ -303,7 +305,7 @@ def _view(
 def _table(
     lakehouse: LakeHandles, move: TableMove, pointers: dict[TableRef, Pointer], now_ms: int
 ) -> tuple[Made, Head]:
-    """Make a table's next metadata; also return what readers will see."""
+    """Create a table's next metadata file; return it with the table's new head."""
     pointer = pointers.get(move.ref)
     if pointer is None or pointer.kind != TABLE:
         raise _gone(move.ref)

@@ -1,9 +1,10 @@
-"""Check of another process's publication before this process moves its pointers.
+"""Checks a publication of another process before this process moves pointers for it.
 
-On a catalog outside the state's database, the next process moves the pointers that a row of
-`vde_publications` names, and any login that may apply can write such a row. The environment's
-version, its pins and the ledgers of tables and views were written in the deciding transaction, each
-table with its own guards. No pointer moves if one of the row's files contradicts them.
+If the catalog is outside the state's database, a process moves the pointers that a row of
+`vde_publications` names. Every login that may apply plans can write such a row. Therefore the row's
+files are compared with the environment's version, its pins, and the ledgers of tables and views.
+These were written in the transaction that decided the publication, each with its own guards. No
+pointer moves if one of the files contradicts them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str | None:
-    """Return why a decided publication contradicts the state, or None if it does not."""
+    """Return the reason why a decided publication contradicts the state, or None."""
     store = lakehouse.store
     version = record.version or 0
     made = store.versions.at(record.environment, version)
@@ -53,10 +54,11 @@ def find_contradiction(lakehouse: LakeHandles, record: PublicationRecord) -> str
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """The content that a publication's files are compared with.
+    """The state's records to compare a publication's files with.
 
     Args:
-        is_version: Whether the publication created the version, or only replaced views of it.
+        is_version: True if the publication created the version; False if it only replaced views of
+            the version.
     """
 
     lakehouse: LakeHandles
@@ -67,7 +69,7 @@ class _Proof:
     ledger: Mapping[TableRef, PublishedView]
 
     def check_file(self, conn: Connection, file: PublishedFile) -> str | None:
-        """Return why the publication cannot have announced a file, or None if it can."""
+        """Return the reason why a file cannot belong to the publication, or None."""
         if file.ref is None:
             return "a file has no name in the catalog"
         if file.kind == VIEW.lower():
@@ -89,7 +91,7 @@ class _Proof:
         return None
 
     def _was_ours(self, file: PublishedFile) -> bool:
-        """Return whether a removed view's file was in the folder of vde's views."""
+        """Return whether the metadata file of a removed view is in the folder of vde's views."""
         folder = self.lakehouse.views_folder("").rstrip("/")
         return bool(file.previous and file.previous.startswith(f"{folder}/"))
 
@@ -114,7 +116,7 @@ class _Proof:
         return rows or self._check_types(file, table)
 
     def _check_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
-        """Compare the snapshot that a table moves to with the version's pin."""
+        """Return the reason why a table would not move to its pinned snapshot, or None."""
         pin = self.pins.get(table.id)
         if pin is None:
             return f"version {self.made.version} pins no rows of {table.ref}"
@@ -132,7 +134,7 @@ class _Proof:
         return self._check_branch(file, table, pin)
 
     def _check_branch(self, file: PublishedFile, table: PhysicalTable, pin: Pin) -> str | None:
-        """Compare a branch that has not moved yet with the version's pin."""
+        """Return the reason why a plan's branch is not at the pinned snapshot, or None."""
         loaded = self.lakehouse.find_table(table.ref)
         metadata = loaded.metadata if loaded is not None else {}
         arrived = pin.snapshot_id in ancestors(metadata, head_of(metadata, file.into))

@@ -1,8 +1,8 @@
-"""A publication as a value: everything that becomes visible together, and its changes of tables.
+"""A publication: all changes that become visible together, including changes of tables.
 
-Changes of tables are made before the commit, and again if a table has moved. On a catalog that
-follows the state, a change is announced with the publication, and made from the table's current
-state when the publication is finished.
+Changes of tables are computed before the commit, and again if a table has changed meanwhile. If the
+catalog is outside the state's database, a change is stored with the publication, and computed from
+the table's current metadata when the publication is finished.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ from vde_dagster.state.environments.publications import PublishedFile, ReturnedT
 
 @dataclass(frozen=True, slots=True)
 class FastForward:
-    """A table whose `main` moves to the rows that a plan wrote on a branch.
+    """A move of a table's `main` to the rows that a plan wrote on a branch.
 
     Args:
-        expected_main: The required snapshot of `main`; None if it only needs to be among the
-            branch's ancestors, so that nothing on it is lost.
+        expected_main: The snapshot at which `main` must be. None if `main` may be at any ancestor
+            of the branch, so that no commit on it is lost.
+        into: The branch that moves in place of `main`, for a preview.
     """
 
     ref: TableRef
@@ -62,13 +63,13 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A table to roll back, with its filled ranges at that time.
+    """A rollback of a table to an earlier snapshot with the ranges that were filled then.
 
     Args:
-        expected: The current snapshot; if it has changed, the rollback fails.
+        expected: The current snapshot; if the table has another one, the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
-        as_of: Ranges that became outdated after this time (UTC) become valid, since their inputs
-            are rolled back, too; None leaves outdated ranges unchanged.
+        as_of: Ranges that became outdated after this time (UTC) become valid again, because their
+            inputs are also rolled back. None leaves outdated ranges unchanged.
     """
 
     ref: TableRef
@@ -83,13 +84,13 @@ class Return:
 
     @property
     def moves(self) -> bool:
-        """Whether the table's rows change, and not only its filled ranges."""
+        """Whether the rollback changes rows, and not only the filled ranges."""
         return self.snapshot_id != self.expected
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that another definition fills from now on."""
+    """A table that will be filled by another definition from now on."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
@@ -97,7 +98,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Another environment, which continues to show the earlier state of tables that move."""
+    """A new version of another environment, which keeps showing the old state of moved tables."""
 
     environment: Environment
     base_version: int
@@ -106,15 +107,17 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Changes of one transaction that readers will see.
+    """The changes that one publish transaction makes visible.
 
     Args:
-        dropped: Views to remove; views that no publication made are left alone.
-        ends_environment: Whether this drops the environment with all its views.
-        changed: Ranges that a restatement computed again, so that dependent rows are outdated.
+        dropped: Views to remove; views that vde did not publish stay.
+        ends_environment: Whether the environment is dropped with all its views.
+        changed: Ranges that a restatement computed again, so that rows computed from them become
+            outdated.
         snapshots: Snapshots of the environment that are already in memory, by id.
-        before_and_after: Statements before and after later runs; None leaves them unchanged.
-        sources: (environment, version) whose pins the entries use; must still exist at the commit.
+        before_and_after: New statements to run before and after later runs; None for no change.
+        sources: (environment, version) whose pins the entries use. The versions must still exist
+            when the publication commits.
     """
 
     environment: Environment
@@ -137,7 +140,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: a moved branch, wider types, or both; or a rollback."""
+    """The change of one table: a moved branch and wider column types, or a rollback."""
 
     ref: TableRef
     table_id: str
@@ -151,7 +154,7 @@ class TableMove:
         return self.forward.into if self.forward else self.back.into if self.back else None
 
     def updates(self, metadata: dict[str, Any]) -> Updates:
-        """Return the change as updates of the table's current metadata."""
+        """Return the change as updates for the table's current metadata."""
         moved: Updates = ()
         if self.forward is not None:
             one = self.forward
@@ -163,11 +166,11 @@ class TableMove:
         return (*moved, *widen_columns(metadata, self.widened))
 
     def remaining(self, metadata: dict[str, Any], to: int | None) -> Updates:
-        """Return the part of the change that is not made yet, based on the current metadata.
+        """Return updates for the part of the change that the current metadata does not have yet.
 
         Args:
-            to: The announced target commit of a branch. Records of older versions have None; their
-                branch is removed once it has moved.
+            to: The commit that a branch moves to, as stored with the publication; None in records
+                of older versions of vde, which removed the plan's branch after the move.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
@@ -196,7 +199,7 @@ class TableMove:
 def announced_file(
     swap: Swap, move: TableMove | None = None, to: int | None = None
 ) -> PublishedFile:
-    """Return the record of a pointer's change, so that any process can finish the change."""
+    """Return the record of a pointer's change that is stored with a publication."""
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is only shown in place of a view, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -215,7 +218,7 @@ def announced_file(
 
 
 def announced_change(file: PublishedFile) -> tuple[Swap, TableMove | None]:
-    """Return the changes of a pointer and of a table from a publication's record."""
+    """Return the changes of a pointer and of its table from a stored record."""
     assert file.ref is not None
     kind = VIEW if file.kind == VIEW.lower() else TABLE
     swap = Swap(file.ref, kind, file.previous, file.location or None)
@@ -255,10 +258,10 @@ def table_moves(publication: Publication) -> list[TableMove]:
 
 
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
-    """Set `main`, or a preview's branch, back to an earlier snapshot.
+    """Return the updates that set `main`, or a preview's branch, back to an earlier snapshot.
 
-    Branches of plans are removed, because their unpublished commits build on rows that the rollback
-    removes, or fill ranges that must be computed again.
+    Branches of plans are also removed, because their unpublished commits are based on rows that the
+    rollback removes, or fill ranges that must be computed again.
     """
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
@@ -272,7 +275,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the plans' branches whose unpublished commits wrote to this table or preview."""
+    """Return the branches of plans that have only unpublished commits to this table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

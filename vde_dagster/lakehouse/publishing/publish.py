@@ -1,14 +1,17 @@
-"""The publish transaction: every pointer, the environment and the plan, all or none.
+"""The publish transaction, which makes all changes of a publication visible or none.
 
-1. Announce the publication and the files that it will write, so that every file has an owner after
-a crash. 2. Write the files, under new names: they have no readers yet. 3. One transaction: check
-leases, compare and swap every pointer, write the environment's version, turn pending intervals into
-filled ones, and decide the publication.
+It has three steps:
 
-On a catalog outside the state's transaction, the third step compares and decides, and the pointers
-follow; see `finish_publication`.
+1. Record the publication with the files that it will write, so that every file has an owner after
+a crash.
+2. Write the files under new names, which have no readers yet.
+3. In one transaction, check leases, compare and swap every pointer, write the environment's
+version, mark pending intervals as filled, and decide the publication.
 
-Files are removed only after the transaction was certainly rolled back. If a commit's response was
+If the catalog is outside the state's database, the third step only compares the pointers; they are
+moved after the decision, see `finish_publication`.
+
+Files are removed only if the transaction was certainly rolled back. If a commit's response was
 lost, the publication's row shows whether it succeeded.
 """
 
@@ -72,7 +75,7 @@ _PUBLISHED = (schema.environments.name,)
 
 
 def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
-    """Make a publication visible as a whole.
+    """Make all changes of a publication visible.
 
     If the publication's plan is already applied, its environment is returned.
 
@@ -104,11 +107,11 @@ def publish(lakehouse: LakeHandles, publication: Publication) -> Environment:
 
 
 class _NotCommittedError(StoreError):
-    """A commit's response was lost, and the commit did not happen."""
+    """The response to a commit was lost, and the commit did not happen."""
 
 
 def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
-    """Return the plan's environment if the plan was applied before."""
+    """Return the environment that the publication's plan created if it was already applied."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
     if plan_id is None:
@@ -142,7 +145,7 @@ def _announce(
     point: str,
     decide: Callable[[], T],
 ) -> T:
-    """Announce a publication, write its files, decide it, and let the catalog follow."""
+    """Record a publication, write its files, decide it, and move an outside catalog's pointers."""
     publications, publication_id = lakehouse.store.publications, environment.publication_id
     publications.intend(
         publication_id,
@@ -207,7 +210,7 @@ def _commit(
     publication: Publication,
     prepared: PreparedPublication,
 ) -> Environment:
-    """Write all visible changes; an exception rolls all of them back."""
+    """Write all changes of a publication; an exception rolls all of them back."""
     store, catalog = lakehouse.store, lakehouse.catalog
     atomic = not catalog.form.follows
     for lease in publication.leases:
@@ -263,7 +266,7 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write a version of another environment that keeps showing the earlier rows of tables."""
+    """Write a version of another environment, which keeps showing the earlier rows of tables."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
@@ -274,10 +277,10 @@ def _hold(
 
 
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Restore the ranges that counted as filled, in tables that are rolled back.
+    """Restore the filled ranges of the tables that are rolled back.
 
     If an outside catalog moves the tables after this transaction, only ranges that are filled both
-    before and after the rollback count as filled until the tables have moved.
+    before and after the rollback count as filled until then.
     """
     if not publication.returns:
         return
@@ -295,7 +298,7 @@ def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Public
 def _filled_after(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> dict[str, IntervalSet]:
-    """Return the ranges that count as filled once an outside catalog has followed."""
+    """Return, by table id, the ranges that will be filled once an outside catalog has moved."""
     store, plan_id = lakehouse.store, publication.plan_id
     if not lakehouse.catalog.form.follows:
         return {}
@@ -313,7 +316,7 @@ def _filled_after(
 def _leave_production_alone(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> None:
-    """Check that another environment's publication moves no table that production reads."""
+    """Check that a publication of another environment moves no table that production reads."""
     name = publication.environment.name
     if name == PRODUCTION:
         return
@@ -328,7 +331,7 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Check that every other environment that shows a rolled-back table is in `holding`."""
+    """Check that `holding` has all other environments that show a table to be rolled back."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}
@@ -368,7 +371,7 @@ def replace_views(
     dropped: Sequence[TableRef],
     who: str,
 ) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
-    """Write views of an environment's current version, all of them or none.
+    """Replace views of an environment's current version, either all of them or none.
 
     Returns:
         The changed views, and the reasons why other views' names are taken.

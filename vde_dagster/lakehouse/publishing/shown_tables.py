@@ -1,10 +1,11 @@
-"""Tables that production shows in place of views, if only development has views.
+"""Shown tables: tables that production has in place of views, if only development has views.
 
-Such a table has its own pointer and metadata file. It has the physical table's content, but the
-model's columns: its schema uses the same field ids, so nothing is copied, and columns may be
-renamed, reordered or left out. Every publication that moves the physical table makes this table
-again, in the same transaction. The next publication detects any other writer. If the physical table
-expires snapshots, whose files are deleted, this table expires them in the same transaction.
+A shown table has its own pointer and metadata file, but uses the data files of a physical table.
+Its schema has the model's columns with the same field ids, so that columns can be renamed,
+reordered or left out. Every publication that moves the physical table also updates the shown table,
+in the same transaction. If another program has written to the shown table, the next publication
+detects this. If snapshots of the physical table expire, the shown table expires them in the same
+transaction, because their files are deleted.
 """
 
 from __future__ import annotations
@@ -43,12 +44,11 @@ _NAMES = uuid.UUID("5f2d1c1a-6d0e-4a53-8a3c-0c4a9d1b7e11")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A pointer's change with its next file.
+    """A pointer's change with the content of the new metadata file.
 
     Args:
-        view: The ledger's row for the view.
-        source: For a table that shows a physical table: the physical table, and its metadata file
-            that was read.
+        view: The new row in the ledger of views.
+        source: For a shown table, the physical table and the metadata file that was read.
     """
 
     swap: Swap
@@ -60,7 +60,7 @@ class Made:
 def metadata_in_place_of_view(
     definition: ViewDefinition, shown: TableForView, behind: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
-    """Make the metadata of a table that shows another table, from that table's metadata."""
+    """Create the metadata of a shown table from the physical table's metadata (`behind`)."""
     ref = TableRef(definition.namespace, definition.name)
     return with_other_columns(
         behind,
@@ -76,7 +76,7 @@ def metadata_in_place_of_view(
 def require_sources(
     catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
 ) -> None:
-    """Check that tables shown by other tables have not moved since they were read."""
+    """Raise PointerMovedError if a shown table's physical table moved since it was read."""
     now = catalog.pointers(sources, connection) if sources else {}
     for ref, location in sources.items():
         pointer = now.get(ref)
@@ -85,7 +85,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the tables registered in place of views, by the location of their physical table."""
+    """Return the shown tables by the location of their physical table."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
@@ -95,7 +95,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Make the next metadata files of shown tables, without snapshots that have expired."""
+    """Create new metadata files of shown tables without the snapshots that have expired."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
@@ -110,7 +110,7 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find tables that show snapshots missing in their underlying tables; count these snapshots."""
+    """Find (shown table, physical table, number of snapshots that only the shown table has)."""
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}
@@ -132,7 +132,7 @@ def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, i
 def _read_shown(
     lakehouse: LakeHandles, refs: Collection[TableRef] = ()
 ) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
-    """Read all, or the given, tables that production shows in place of views."""
+    """Return the ledger row and the metadata of the given shown tables, or of all."""
     catalog = lakehouse.catalog
     with lakehouse.store.database.reading() as conn:
         environment = None if refs else PRODUCTION

@@ -1,4 +1,4 @@
-"""The ledger of published views and namespaces, for finding differences without file reads."""
+"""The ledger of published views and namespaces, used to find differences without reading files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_NAMESPACE = _OF_CATALOG.where(views.c.namespace == bindparam("of_namespace")
 
 @dataclass(frozen=True, slots=True)
 class PublishedView:
-    """A view as the last publication left it."""
+    """A row of the ledger: a view with the definition and file of its last publication."""
 
     ref: TableRef
     environment: str
@@ -38,7 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Read the ledger for given views, or for an environment's views by the end of their name."""
+    """Return the rows of the views `refs`, and of an environment's views named `…ending`."""
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:
@@ -60,7 +60,7 @@ def published_views(
 
 
 def published_files(database: Database) -> list[str]:
-    """Return the metadata files of all views as publications left them, of any catalog."""
+    """Return the metadata files of all published views, in all catalogs."""
     return database.column(select(views.c.metadata_location))
 
 
@@ -79,7 +79,7 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
 
 
 def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
-    """Record that a view, or a table in place of one, has another file with the same content."""
+    """Record the new metadata file of a view or shown table whose definition is the same."""
     at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
     connection.execute(
         views.update()
@@ -94,7 +94,7 @@ def record_views(
     publication_id: str,
     published: Sequence[PublishedView],
 ) -> None:
-    """Write views into the ledger, replacing their earlier rows."""
+    """Write views to the ledger, replacing their earlier rows."""
     rows = [
         row_from_value(
             view,
@@ -112,7 +112,7 @@ def record_views(
 def record_namespaces(
     database: Database, connection: Connection, catalog: str, made: Mapping[str, str]
 ) -> None:
-    """Write namespaces into the ledger, each with its environment."""
+    """Write created namespaces to the ledger, each with its environment."""
     now = database.clock.now()
     rows = [
         {"catalog_name": catalog, "namespace": name, "environment": owner, "created_at": now}

@@ -1,5 +1,5 @@
-"""Rows without an engine: conditions as text, evaluated on Arrow; sorting; scans of a table.
+"""Reading, filtering and sorting of a table's rows without an engine.
 
-`row_filters` parses a condition, `bind_filter` applies it to a table's rows and finds the files
-that may have such rows, `scan` reads them, `row_order` finds the first ones.
+`row_filters` parses a condition. `bind_filter` evaluates it on rows and selects files that may have
+matching rows. `scan` reads the files, and `row_order` sorts the rows.
 """

@@ -1,7 +1,7 @@
-"""Conditions on the rows of one table: tests of rows, and of files that may have such rows.
+"""Conditions resolved against a table: tests of its rows, and filters for skipping files.
 
-Rows are tested here, on Arrow and by SQL's three-valued logic. PyIceberg only receives conditions
-for skipping files, in values that its types represent exactly; it decides about no row.
+Rows are tested here, with Arrow and SQL's three-valued logic. PyIceberg is used only to skip files
+that have no matching row. It receives only values that its types represent exactly.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _MOST_LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """A condition on rows of one table.
+    """A condition on the rows of one table.
 
     Args:
-        of: Function that returns true for rows that fulfill the condition, otherwise false or NULL.
-        files: A weaker condition, for skipping files: true for matching rows, and perhaps for
-            others.
+        of: Returns, for each row, true if the row fulfills the condition, otherwise false or NULL.
+        files: A condition for skipping files. It is true for all matching rows, and may be true
+            for further rows.
         columns: The table's columns in the condition.
     """
 
@@ -83,7 +83,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
     """Resolve a condition against the columns of a table.
 
     Raises:
-        UsageError: A column does not exist, or its type has no such value.
+        UsageError: A column does not exist, or a value does not fit the column's type.
     """
     try:
         return _bound(condition, schema, negated=False)
@@ -95,7 +95,7 @@ def bind_filter(condition: Condition, schema: Schema, whose: str) -> RowTest:
 
 
 def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -> BooleanExpression:
-    """Return a filter for skipping files: true for every row after a sorted page's last row."""
+    """Return a condition for skipping files that is true for every row after a page's last row."""
     if not last.is_valid:
         return _is_null(column)  # type: ignore[no-any-return]
     type_ = schema.find_field(column).field_type
@@ -112,7 +112,7 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Column of the table, or a field within a column; `path` begins with the column."""
+    """A column, or a field nested in a column; `path` has the column's and the fields' names."""
 
     path: tuple[str, ...]
     type: types.IcebergType
@@ -125,8 +125,8 @@ class _Column:
         """Return a row test of the column's values.
 
         Args:
-            judge: Returns for each value whether the value fulfills the condition.
-            files: Constructor of PyIceberg's condition on the column, with `values` to compare.
+            judge: Returns whether each value fulfills the condition.
+            files: Creates PyIceberg's condition from the column's name and `values`.
         """
         # PyIceberg's statistics must be for this very field, and for all of its values.
         plain = isinstance(self.type, types.PrimitiveType) and "." not in self.dotted_name
@@ -155,7 +155,7 @@ def _always(value: bool) -> RowTest:
 
 
 def _constant(column: _Column, value: bool) -> RowTest:
-    """Return a test that accepts all values or no value; NULL never passes."""
+    """Return a test that accepts all values except NULL, or no value."""
     return column.test(pc.is_valid) if value else _always(False)
 
 
@@ -197,7 +197,7 @@ def _bound(condition: Condition, schema: Schema, *, negated: bool) -> RowTest:
 
 
 class _Unlike(Exception):
-    """A value does not fit a column's type; the text explains why."""
+    """A value does not fit a column's type; the message explains why."""
 
 
 def _column(schema: Schema, names: Sequence[str]) -> _Column:
@@ -263,7 +263,7 @@ def _compared(column: _Column, sign: str, value: Value) -> RowTest:
 
 
 def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> RowTest:
-    """Return a test that compares with a value, also for files if PyIceberg can represent it."""
+    """Return a test that compares with a value; `for_files` is the value for PyIceberg, or None."""
     compare = _COMPARE[sign]
     if for_files is None or sign == "!=":
         return column.test(lambda values: compare(values, value))
@@ -271,7 +271,7 @@ def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> Ro
 
 
 def _exactly(column: _Column, value: Value) -> tuple[pa.Scalar, Any] | None:
-    """Return a value in a column's Arrow and PyIceberg types; None without an exact form."""
+    """Convert a value to a column's Arrow and PyIceberg types; None if this is not exact."""
     bounds = filter_values.bounds(column.type)
     if bounds is None:
         return _value(column, value)
@@ -293,7 +293,7 @@ def _whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def _floating(column: _Column, sign: str, value: Value) -> RowTest:
-    """Compare with a floating-point number; NaN equals itself and is above all others."""
+    """Return a test that compares a float column with a value; NaN is above all numbers."""
     named = value.strip().lower() if isinstance(value, str) else ""
     if named == "nan":
         by_sign = {"=": pc.is_nan, ">=": pc.is_nan, "!=": _is_number, "<": _is_number}
@@ -324,7 +324,7 @@ def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
 
 
 def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
-    """Return a value in a column's Arrow type, and in PyIceberg's form."""
+    """Convert a value of a non-numeric column to Arrow's type and PyIceberg's type (or None)."""
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):
         if isinstance(value, str):

@@ -1,8 +1,8 @@
-"""Values of filters, converted exactly to a column's type or refused.
+"""Exact conversion of filter values to a column's type.
 
-Integers, decimals, dates, times and instants are all compared as whole numbers of a unit: 1,
-10^-scale, a day, a microsecond or a nanosecond. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5`
-matches no row.
+Integers, decimals, dates, times and instants are compared as whole numbers of a unit: 1 for
+integers, 10^-scale for decimals, a day for dates, and a microsecond or nanosecond for times and
+instants. So `tenant <= 7.5` becomes `tenant <= 7`, and `tenant = 7.5` matches no row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return the least and the greatest whole number of a type; None for other types."""
+    """Return a type's least and greatest number of units; None if the type has no units."""
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1
     if isinstance(type_, types.TimeType):
@@ -46,10 +46,10 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Return a value as a number of a type's units, possibly with a fraction.
+    """Convert a value to a number of units of a type; the number may have a fraction.
 
     Raises:
-        ValueError: The value is not valid; the message has an example.
+        ValueError: The value is not valid for the type; the message has a valid example.
     """
     if isinstance(type_, types.DateType):
         return Decimal(_days(_text(value, "'2026-01-31'"), "'2026-01-31'"))
@@ -65,7 +65,7 @@ def whole(type_: types.IcebergType, value: Value) -> Decimal:
 
 
 def number(value: Value) -> Decimal:
-    """Return a value as a number, also if written as text.
+    """Convert a number or a text such as '7.5' to a Decimal.
 
     Raises:
         ValueError: The value is not a number.
@@ -80,13 +80,13 @@ def number(value: Value) -> Decimal:
 
 
 def floored(value: Decimal) -> int | Decimal:
-    """Round down to a whole number; values beyond all bounds are returned unchanged."""
+    """Round down to a whole number; a huge number, beyond all types, stays a Decimal."""
     found = value.to_integral_value(ROUND_FLOOR, _EXACT)
     return int(found) if found.adjusted() < 50 else found
 
 
 def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
-    """Return a number of units as a value of an Arrow type."""
+    """Convert a number of units to a value of an Arrow type."""
     if pa.types.is_decimal(type_):
         digits = tuple(map(int, str(abs(units))))
         return pa.scalar(Decimal((int(units < 0), digits, -type_.scale)), type_)
@@ -97,7 +97,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Return a number of units as PyIceberg's literal, or None without an exact form."""
+    """Convert a number of units to a PyIceberg literal; None if PyIceberg has none for the type."""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):
@@ -143,7 +143,7 @@ def _seconds(text: str, like: str) -> Decimal:
 
 
 def _instant(value: Value, zoned: bool) -> Decimal:
-    """Return seconds since 1970; an instant without a zone is in UTC."""
+    """Convert a text to seconds since 1970; without a time zone, the text is in UTC."""
     like = "'2026-01-31T06:30:00Z'" if zoned else "'2026-01-31T06:30:00'"
     text = _text(value, like)
     day, _, time = text.replace("t", "T").replace(" ", "T", 1).partition("T")

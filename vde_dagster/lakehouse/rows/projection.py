@@ -1,8 +1,7 @@
-"""Projection of a data file's columns onto a table's schema, by field id at every depth.
+"""Converts rows of a data file to a table's schema, matching nested fields by field id.
 
-PyIceberg 0.12 rebuilds lists and maps of structs from their offsets and drops their validity
-bitmap, so that NULL reads as empty; and it reads a struct as NULL if the file has none of its
-current fields.
+PyIceberg 0.12 is not used, because it has two errors. A list or map of structs that is NULL is read
+as empty. A struct is read as NULL if the file has none of its current fields.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 
 def file_columns(file: Schema, wanted: Schema) -> list[str]:
-    """Return the names of a schema's columns that a file has, as the file spells them."""
+    """Return the names, in the file, of the wanted columns that the file has."""
     ids = {field.field_id for field in wanted.fields}
     return [field.name for field in file.fields if field.field_id in ids]
 
@@ -30,16 +29,16 @@ def project_batch(
     types: pa.Schema,
     constants: Mapping[int, Any],
 ) -> pa.RecordBatch:
-    """Return a file's rows with the columns of a table's schema.
+    """Convert a file's rows to the columns of a table's schema.
 
     Args:
         batch: The file's rows, with at least the columns of `file_columns`.
         types: The Arrow types of the columns, in the order of `wanted`.
-        constants: Values of fields that the file lacks, by field id, from its partition.
+        constants: By field id, values from the file's partition for fields that the file lacks.
 
     Raises:
-        ResolveError: The file lacks a required field that has no default, or has a field of a
-            type that Iceberg does not promote to the table's.
+        ResolveError: The file lacks a required field that has no default, or Iceberg cannot
+            promote the type of a field to the table's type.
     """
     known = {field.field_id: field for field in file.fields}
     columns = []
@@ -104,7 +103,7 @@ def _check_promotion(file: IcebergType, wanted: IcebergType) -> None:
     """Check that Iceberg can promote a column of a file's type to the table's type.
 
     Raises:
-        ResolveError: Iceberg cannot promote it; the file may belong to another table.
+        ResolveError: Iceberg cannot promote the type; the file may belong to another table.
     """
     both = (type(file).__name__, type(wanted).__name__)
     instants = all(name.startswith("Timestamp") for name in both)
@@ -144,7 +143,7 @@ def _struct(
 
 
 def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return a list's offsets from zero, and the range of elements that they cover."""
+    """Return list offsets that start at 0, and the start and length of the elements' range."""
     start, end = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
     # Arrow accepts a mask only if the offsets are not a slice of others.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, end - start
@@ -153,7 +152,7 @@ def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
 def _missing(
     field: NestedField, type_: pa.DataType, length: int, constants: Mapping[int, Any]
 ) -> pa.Array:
-    """Return the values of a field that was added after the file was written."""
+    """Return values for a field that the file lacks: a constant, the default, or NULL."""
     value = constants.get(field.field_id)
     if value is None:
         value = field.initial_default

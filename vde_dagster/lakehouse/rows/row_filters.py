@@ -1,4 +1,4 @@
-"""Conditions on rows as text, from a request and from its token."""
+"""Parser of conditions on rows, which come as text from a request or from an access token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Value = bool | Decimal | str | bytes
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """TRUE or FALSE, for every row."""
+    """The condition TRUE or FALSE."""
 
     value: bool
 
@@ -62,7 +62,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    r"""A text matches a pattern: % is any text, _ any character, \ escapes the next character."""
+    r"""The condition LIKE: % is any text, _ any character, \ escapes the next character."""
 
     column: tuple[str, ...]
     pattern: str
@@ -70,7 +70,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """A column's value is NULL, or is NaN."""
+    """The condition IS NULL or IS NAN."""
 
     column: tuple[str, ...]
     nan: bool = False
@@ -78,14 +78,14 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Another condition is false."""
+    """The negation of a condition."""
 
     part: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Conjunction of two or more conditions, or disjunction if `either` is set."""
+    """Two or more conditions joined by AND, or by OR if `either` is set."""
 
     parts: tuple[Condition, ...]
     either: bool = False
@@ -95,7 +95,7 @@ Condition = Always | Comparison | Among | Like | Is | Not | Both
 
 
 def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
-    """Return a condition with its columns renamed; `names` has the old ones in lower case."""
+    """Return a condition with renamed columns; `names` maps old lower-case names to new names."""
     if isinstance(condition, Both):
         parts = tuple(with_columns(part, names) for part in condition.parts)
         return replace(condition, parts=parts)
@@ -108,7 +108,7 @@ def with_columns(condition: Condition, names: Mapping[str, str]) -> Condition:
 
 
 def parse_filter(text: str) -> Condition:
-    """Parse a condition: comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, with AND, OR, NOT.
+    """Parse a condition with comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, AND, OR and NOT.
 
     Raises:
         UsageError: The condition is invalid, or too long.
@@ -128,7 +128,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """A keyword in lower case, or a sign."""
+        """The keyword in lower case, or the sign."""
         return self.text.lower() if self.kind in ("name", "sign") else ""
 
 

@@ -1,7 +1,7 @@
-"""Sorting rows by keys, and pages of them after a given row; NaN and then NULL come last.
+"""Sorts rows by keys, and selects the page after a given row. NaN and then NULL come last.
 
-Rows with equal keys stay in reading order. A cursor needs no secret or signature: a changed cursor
-only selects rows that the request may read.
+Rows with equal keys stay in reading order. A cursor is not signed, because a forged cursor can only
+select rows that the request may read anyway.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Position after which reading begins.
+    """The position at which a page begins.
 
     Args:
         keys: The keys of the last row before the position.
-        given: Number of rows with these keys before the position.
+        given: Number of rows with these keys that are before the position.
     """
 
     keys: tuple[pa.Scalar, ...]
@@ -46,11 +46,12 @@ def first_rows(
     most: int,
     behind: Behind | None,
 ) -> pa.Table:
-    """Return the first rows in order, keeping only these and one batch in memory.
+    """Return the first `most` rows after a position in sort order.
 
     Args:
-        batches: The rows, which must be the same, in the same order, for each call.
-        keys: The sort keys; without any, rows stay in reading order.
+        batches: All rows; only the result and one batch are in memory at a time. For further pages,
+            the same rows must be given in the same order.
+        keys: The sort keys; if empty, rows stay in reading order.
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0
@@ -91,7 +92,7 @@ def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 
 
 def _rank(values: Any) -> Any:
-    """Return 0 for values, 1 for NaN and 2 for NULL."""
+    """Return the rank of each value: 0 for numbers and other values, 1 for NaN, 2 for NULL."""
     null = pc.is_null(values)
     nan = pc.is_nan(values) if pa.types.is_floating(values.type) else None
     ranks = pc.if_else(null, pa.scalar(2, pa.int8()), pa.scalar(0, pa.int8()))
@@ -103,7 +104,7 @@ def _rank(values: Any) -> Any:
 def _compared(
     rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
 ) -> tuple[Any, Any]:
-    """Return for every row whether its keys are after `last`, and whether they equal `last`."""
+    """Return two masks: rows whose keys are after `last`, and rows whose keys equal `last`."""
     length = rows.num_rows
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):
@@ -127,12 +128,12 @@ def _combined(mask: Any) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A cursor: the end of a page.
+    """The end of a page, where the next page begins.
 
     Args:
-        request: Identity of the request.
-        keys: The last row's keys, as texts.
-        given: Number of returned rows with these keys; without keys, of all returned rows.
+        request: Identifies the request that the cursor belongs to.
+        keys: The last row's sort keys, as texts.
+        given: Number of returned rows with these keys; without sort keys, of all returned rows.
     """
 
     version: int
@@ -147,10 +148,10 @@ class Cursor:
 
     @classmethod
     def read(cls, text: str) -> Cursor:
-        """Read a cursor from the form that `text` writes.
+        """Parse the text of a cursor.
 
         Raises:
-            UsageError: The text has another form.
+            UsageError: The text is not a cursor.
         """
         try:
             data = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -189,7 +190,7 @@ def _is_sortable(type_: pa.DataType) -> bool:
 
 
 def to_key(value: pa.Scalar) -> str | None:
-    """Return a value as text without loss."""
+    """Return the exact text of a value."""
     found: str | None = value.cast(_exact_type(value.type)).cast(pa.string()).as_py()
     return found
 
@@ -214,7 +215,7 @@ def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scal
 
 
 def _exact_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type whose values have an exact text in any year: integers for instants."""
+    """Return a type whose values have an exact text: integers for dates and instants."""
     if pa.types.is_timestamp(type_):
         return pa.int64()
     return pa.int32() if pa.types.is_date32(type_) else type_

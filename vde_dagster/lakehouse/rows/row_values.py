@@ -1,7 +1,7 @@
-"""Arrow's values as Python's and as JSON; a map is a dictionary.
+"""Conversion of Arrow values to Python and JSON values; a map becomes a dictionary.
 
-Python has no dates and instants beyond the years 1 to 9999, and no nanoseconds: these become
-ISO 8601 texts. A map whose keys are structs is a list of pairs.
+Python has no dates outside the years 1 to 9999 and no nanoseconds, so such values become ISO 8601
+texts. A map whose keys are structs becomes a list of pairs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}
 
 
 def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows with Python's values, by column."""
+    """Return each row as a dictionary of Python values by column."""
     columns = [python_values(column) for column in rows.columns]
     names = rows.column_names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows with the JSON form of each value, by column."""
+    """Return each row as a dictionary of JSON values by column."""
     columns = [
         python_values(column)
         if _PLAIN.fullmatch(str(column.type))
@@ -40,7 +40,7 @@ def json_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column."""
+    """Return a column's values as Python values."""
     if _NANOSECONDS not in str(column.type):
         try:
             found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
@@ -73,7 +73,7 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def _day(days: int) -> str:
-    """Return a day in ISO 8601; years beyond 0 to 9999 have a sign."""
+    """Return a day in ISO 8601; a year outside 0 to 9999 has a sign."""
     # The calendar repeats after 400 years.
     cycles, rest = divmod(days + 719_162, _CYCLE_DAYS)  # days since the year 1
     within = date.fromordinal(rest + 1)

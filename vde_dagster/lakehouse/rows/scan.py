@@ -1,4 +1,4 @@
-"""Rows of one state of a table, streamed by PyIceberg in a stable order."""
+"""Streams the rows of a table at one snapshot in a stable order, based on PyIceberg."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def scan_rows(
     """Stream the rows that fulfill all conditions, in a stable order.
 
     Args:
-        wanted: The columns, with the types of the result.
+        wanted: The columns to return, with their types.
         tests: Conditions; a row must fulfill all of them.
-        files: A condition that every matching row fulfills, for skipping files.
+        files: A condition for skipping files; all matching rows must fulfill it.
         without: Files to leave out, as `file_states` returns them.
     """
     names = list(dict.fromkeys([*wanted.names, *(name for test in tests for name in test.columns)]))
@@ -80,7 +80,7 @@ def _read_file(
     types: pa.Schema,
     deletes: Sequence[pa.ChunkedArray],
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the rows of a data file that are not deleted.
+    """Stream the rows of a data file, without deleted rows.
 
     Args:
         wanted: The columns of the table's schema.
@@ -117,7 +117,7 @@ def _read_file(
 
 
 def file_states(table: Table) -> frozenset[FileState]:
-    """Return the files with a table's rows; reads manifests only."""
+    """Return the data files of a table with their delete files, without reading rows."""
     return frozenset(map(_state, _planned(table, AlwaysTrue())))
 
 
@@ -126,9 +126,9 @@ def _state(task: FileScanTask) -> FileState:
 
 
 class _Planner(ManifestGroupPlanner):
-    """Finds files to scan, without PyIceberg's residual condition for each file.
+    """Finds the files to scan, without computing a residual condition for each file.
 
-    PyIceberg would evaluate this condition on partition values, and fail on NULL.
+    PyIceberg would compute it from partition values, and fail on NULL.
     """
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
@@ -159,7 +159,7 @@ def _planned(table: Table, files: BooleanExpression) -> Sequence[FileScanTask]:
 def _ahead(
     tasks: Sequence[FileScanTask], read: Callable[[FileScanTask], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files in order; the next few are requested in advance if they are small."""
+    """Read files in order, and read the next small files ahead in parallel."""
 
     def whole(task: FileScanTask) -> list[pa.RecordBatch]:
         return list(read(task))
@@ -177,5 +177,5 @@ def _ahead(
 
 
 def narrowed(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return some columns of a schema, as nullable columns without metadata."""
+    """Return a schema with only the named columns, which are nullable and have no metadata."""
     return pa.schema([schema.field(name).with_nullable(True).remove_metadata() for name in names])

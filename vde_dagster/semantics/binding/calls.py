@@ -341,10 +341,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
-    """Return names and nodes of arguments in turn, for functions such as struct.
-
-    A name is the field's name in Spark; None if the argument has no name.
-    """
+    """Return, for each argument, the name of its struct field in Spark (or None) and its node."""
 
     parts: list[Any] = []
     for item in e.expressions:

@@ -24,9 +24,7 @@ def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
 def bind_generator(
     binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
 ) -> tuple[Generator, list[Output]]:
-    """Bind a generator call; return its source and output columns.
-
-    `names` are the column aliases in the query; empty if it has none.
+    """Bind a generator call; `names` are its column aliases in the query, or empty.
 
     Raises:
         Unsupported: The number or the names of the generator's columns are not known.

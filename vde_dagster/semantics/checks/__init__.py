@@ -45,9 +45,6 @@ def find(
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding is about the query's text, because a tree can differ from its text.
-
-    In a tree, a comma between tables looks like a CROSS JOIN. CROSS JOINs are not mistakes.
-    """
+    """Return whether a finding holds for the text; a tree does not tell commas from CROSS JOINs."""
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

@@ -155,10 +155,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Report output columns that have no name or the same name.
-
-    `names` are the query's output names, or None if they are unknown.
-    """
+    """Report outputs without a name or with the same name; `names` is None if unknown."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

@@ -74,10 +74,7 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace inner joins by EXISTS if they find at most one row whose columns are not used.
-
-    Return the groups of the new EXISTS.
-    """
+    """Replace joins to at most one row without used columns by EXISTS; return the EXISTS groups."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]

@@ -225,11 +225,7 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network from the string constant of a compiled parser.
-
-    Raises:
-        UnknownFormat: The constant has another version of the format.
-    """
+    """Read a network from a compiled parser's constant; raise UnknownFormat for other versions."""
     numbers = _numbers(text)
     take = numbers.__next__
     version = take()

@@ -49,11 +49,7 @@ class _State:
 
 
 class _Asked:
-    """The search for all matches of one rule at one position.
-
-    `ends` are the positions where a match ends. `waiting` are the calling rules, which continue at
-    each further end.
-    """
+    """The search for matches of a rule at a position: their `ends`, and callers in `waiting`."""
 
     __slots__ = ("ends", "seen", "waiting")
 

@@ -140,10 +140,7 @@ class SparkGrammar:
 
 
 def refusal_by_spark(text: str) -> Refusal | None:
-    """Return the place at which the installed Spark's grammar refuses a query.
-
-    Return None if the grammar accepts the query or cannot be read.
-    """
+    """Return where Spark's grammar refuses a query; None if it accepts it or cannot be read."""
     installed = _installed()
     if installed.grammar is None:
         return None

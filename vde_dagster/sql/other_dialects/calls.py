@@ -264,10 +264,7 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Write the start of a week that begins on Sunday, computed from Spark's weeks.
-
-    It is the day before the Monday on or before the next day.
-    """
+    """Write the start of a week from Sunday: the next day's Monday (or itself) minus one day."""
     unit = node.args.get("unit")
     if unit is None:
         return None

@@ -102,11 +102,7 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Write EXTRACT of a part of a date or time with Spark's name of the part.
-
-    Raises:
-        Unwritable: Spark does not have the part.
-    """
+    """Write EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -256,11 +252,7 @@ _PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"
 
 
 def _letters(form: str, dialect: str) -> str:
-    """Translate a time format to Spark's letters.
-
-    Raises:
-        Unwritable: Spark has no equivalent of a letter.
-    """
+    """Translate a time format to Spark's letters; raise Unwritable if Spark lacks a letter."""
     made: list[str] = []
     at = 0
     while at < len(form):

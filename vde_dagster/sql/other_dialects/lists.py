@@ -109,11 +109,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
 
 
 def size(node: exp.ArraySize, dialect: str) -> Made:
-    """Write PostgreSQL's array_length, which is NULL for an empty list.
-
-    Raises:
-        Unwritable: The dimension is not 1.
-    """
+    """Write PostgreSQL's array_length, which is NULL for an empty list; refuse dimension 2."""
     if dialect != "postgres":
         return None
     dimension = node.expression

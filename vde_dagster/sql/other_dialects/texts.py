@@ -200,12 +200,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Check the separator of SPLIT.
-
-    Raises:
-        Unwritable: The separator is empty or computed; for an empty separator, other engines split
-            into characters.
-    """
+    """Raise Unwritable if a separator is computed or empty; others then split into characters."""
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -361,11 +356,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
 
 
 def position(node: exp.StrPosition, dialect: str) -> Made:
-    """Check the position at which a search in a text begins.
-
-    Raises:
-        Unwritable: The position is negative or computed, so the search may begin at the end.
-    """
+    """Raise Unwritable if a search may begin at a text's end: from a negative or computed place."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):

@@ -254,10 +254,7 @@ def json_value(node: exp.Expr, dialect: str) -> Made:
 
 
 def json_type(node: exp.Cast, dialect: str) -> Made:
-    """Drop the cast of a text literal to JSON; raise Unwritable for JSONB.
-
-    A cast inside of `->` and `->>` is handled by `json_value`.
-    """
+    """Drop a cast of a text literal to JSON; raise Unwritable for JSONB outside of paths."""
     if node.to.this not in _JSON or dialect not in ("duckdb", "postgres"):
         return None
     parent = node.parent
