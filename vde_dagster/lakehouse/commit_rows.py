@@ -1,7 +1,7 @@
 """Rows that a commit added: counts by interval, and a few sample rows, read without an engine.
 
-Iceberg stores the least and the greatest value of each column of a file in the manifest. If both
-time values of a file are in the same range, the file's row count is taken from the manifest.
+In the manifest, Iceberg stores the least and the greatest value of each column of a file. If both
+values of the time column are in the same range, the file's row count is taken from the manifest.
 Otherwise the file's time column is read.
 """
 

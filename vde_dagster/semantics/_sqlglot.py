@@ -56,7 +56,7 @@ def parse(query: str) -> exp.Expr:
 
 
 def called(e: exp.Expr) -> str:
-    """Return a called function's lower-case name (synonyms have one); "" if it is not a call."""
+    """Return the canonical lower-case name of a called function; "" if `e` is not a call."""
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
@@ -153,7 +153,7 @@ def type_sql(kind: exp.Expr) -> str:
 
 
 def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
-    """Yield a type's parameters, as in `DECIMAL(10, 2)`; None for each that is not a number."""
+    """Yield the numbers in a type such as `DECIMAL(10, 2)`, and None for each other parameter."""
     for key, value in kind.args.items():
         if key == "expressions":
             for item in value or ():

@@ -3,8 +3,7 @@
 `spark_functions.txt` lists the lower-case names by kind. Every name that ``SHOW FUNCTIONS`` returns
 is in exactly one list. ``vde_dagster_tests/spark/test_spark_functions.py`` compares the lists with
 Spark's registry and verifies the synonyms. A query that calls a name in no list is opaque: it is
-compared as text.
-(https://spark.apache.org/docs/latest/api/sql/)
+compared as text. (https://spark.apache.org/docs/latest/api/sql/)
 """
 
 from __future__ import annotations

@@ -359,7 +359,7 @@ def infer_family(e: exp.Expr) -> Type:
 
 
 def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
-    """Return whether Spark certainly refuses these argument types for a call or an operator.
+    """Return whether Spark certainly refuses a call or an operator with these argument types.
 
     Args:
         name: The function's canonical name, or the operator's sign (`function_types.txt`).
@@ -370,7 +370,7 @@ def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
 
 
 def refuses_operands(e: exp.Binary) -> bool:
-    """Return whether Spark certainly refuses these operand types for an operator."""
+    """Return whether Spark certainly refuses an operator with these operand types."""
     sign = _SIGNS.get(e.__class__)
     return sign is not None and refuses_arguments(sign, [e.this, e.expression])
 
@@ -478,7 +478,7 @@ def type_class(kind: Type) -> str | None:
 
 
 def is_refused(value: str, column: str) -> bool:
-    """Return whether Spark certainly refuses to store values of type `value` in a `column` type.
+    """Return whether Spark certainly refuses to store type `value` in a column of type `column`.
 
     >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
     (True, False, False)

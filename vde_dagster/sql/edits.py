@@ -56,7 +56,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
         tokens: The text's tokens, without comments.
 
     Returns:
-        The text, which keeps its length, and the offset of a NOTHING that cannot be removed.
+        The text, whose length stays, and the offset of a NOTHING that cannot be removed, or None.
     """
     tokens = list(tokens)
     while True:
@@ -93,7 +93,7 @@ def _around(tokens: list[Token], at: int) -> tuple[int, int]:
 
 
 def _with_neighbour(tokens: list[Token], low: int, high: int) -> tuple[int, int] | None:
-    """Extend a range by the operator, comma or clause next to it; None if there is nothing."""
+    """Extend a range by the operator, comma or clause next to it; None if this is impossible."""
     before, behind = _word(tokens, low - 1), _word(tokens, high + 1)
     if before not in _BORDERS or behind not in _BORDERS:
         return None  # It is an operand of something else.

@@ -304,7 +304,7 @@ _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
 def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
-    """Return the offset of the first bracket that is nested too deeply, or None."""
+    """Return the offset of the first bracket that is nested more deeply than allowed, or None."""
     if not _may_be_deep(source.text):
         return None
     try:

@@ -158,7 +158,7 @@ def _is_call_without_query(tokens: list[Token], opening: int, order: int) -> boo
 
 
 def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `* EXCLUDE (a)` as `* EXCEPT (a)`."""
+    """Rewrite `* EXCLUDE (a)` as `* EXCEPT (a)`."""
     token = tokens[index]
     if _word(tokens, index) != "EXCLUDE" or _word(tokens, index - 1) != "*":
         return
@@ -169,7 +169,7 @@ def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `f(a IGNORE NULLS)` as `f(a) IGNORE NULLS`."""
+    """Rewrite `f(a IGNORE NULLS)` as `f(a) IGNORE NULLS`."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words[0] in ("IGNORE", "RESPECT") and words[1:] == ("NULLS", ")"):
         before, bracket = tokens[index - 1], tokens[index + 2]
@@ -178,7 +178,7 @@ def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _type(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write types by their names in Spark, as in `a::text` and `CAST(a AS VARCHAR)`."""
+    """Rewrite types by their names in Spark, as in `a::text` and `CAST(a AS VARCHAR)`."""
     token = tokens[index]
     meant = _TYPES.get(_word(tokens, index))
     before, behind = _word(tokens, index - 1), _word(tokens, index + 1)
@@ -202,7 +202,7 @@ def _is_cast(tokens: list[Token], index: int) -> bool:
 
 
 def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `[1, 2]` as `ARRAY(1, 2)`, unless it is a subscript."""
+    """Rewrite `[1, 2]` as `ARRAY(1, 2)`, unless it is a subscript."""
     if _word(tokens, index) != "[":
         return
     before = tokens[index - 1] if index else None
@@ -217,7 +217,7 @@ def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `FETCH FIRST 5 ROWS ONLY` as `LIMIT 5`."""
+    """Rewrite `FETCH FIRST 5 ROWS ONLY` as `LIMIT 5`."""
     if _word(tokens, index) == "FETCH" and _word(tokens, index + 1) in ("FIRST", "NEXT"):
         is_number = index + 2 < len(tokens) and tokens[index + 2].kind == "number"
         count = tokens[index + 2].text if is_number else "1"
@@ -246,7 +246,7 @@ def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `a = ANY (SELECT …)` as `a IN (SELECT …)`, and `a <> ALL (…)` as `a NOT IN (…)`."""
+    """Rewrite `a = ANY (SELECT …)` as `a IN (SELECT …)`, and `a <> ALL (…)` as `a NOT IN (…)`."""
     word = _word(tokens, index)
     is_query = _word(tokens, index + 1) == "(" and _word(tokens, index + 2) in ("SELECT", "WITH")
     if word not in ("ANY", "SOME", "ALL") or not is_query:
@@ -270,7 +270,7 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Write `DISTINCT ON (k)`, which keeps the first row of each key by ORDER BY, as QUALIFY."""
+    """Rewrite `DISTINCT ON (k)`, which keeps the first row of each key by ORDER BY, as QUALIFY."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
         return

@@ -1,4 +1,4 @@
-"""Search for the tables that a query reads, as opposed to names of its CTEs."""
+"""Search for the tables that a query reads, without references to its CTEs."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ _PIECES = re.compile(
 
 
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Write `# why` as `--why` if the dialect has `#` comments; offsets do not change.
+    """Rewrite `# why` as `--why` if the dialect has `#` comments; offsets do not change.
 
     If `#` is not followed by a space, `--` does not fit, and blanks replace the comment.
 

@@ -26,7 +26,7 @@ TABLE = "TABLE"
 
 @dataclass(frozen=True, slots=True)
 class InTransaction:
-    """Form of a catalog that changes its pointers within the state's own transaction."""
+    """Describes a catalog that changes its pointers within the state's own transaction."""
 
     follows: ClassVar[bool] = False
     together: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class InTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Form of a catalog that changes its pointers after the state has decided a publication.
+    """Describes a catalog that changes its pointers after the state has decided a publication.
 
     If a process ends in between, the next process completes the changes.
 

@@ -189,7 +189,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
-    """Return whether a manifest may name one of the given files; False is certain.
+    """Return False if a manifest certainly names none of the given files, otherwise True.
 
     The file's bytes are searched for the names, which is ten times faster than reading its entries.
 

@@ -300,7 +300,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file that was read, or could not be read: then `metadata` is None."""
+    """A metadata file and its content, or None in place of the content of an unreadable file."""
 
     location: str
     folder_location: str

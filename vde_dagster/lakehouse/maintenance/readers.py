@@ -1,4 +1,4 @@
-"""Holds: a hold keeps an Iceberg snapshot, because a model will read the changes since it."""
+"""Holds keep Iceberg snapshots, because models will read the changes since these snapshots."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches of plans that have only unpublished commits to this table or preview."""
+    """Return branches of plans whose unpublished commits all wrote to this table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -41,7 +41,7 @@ _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An expression. `Terms` creates each only once, so equal expressions are the same object."""
+    """An expression of the algebra; `Terms` creates only one object for equal expressions."""
 
     __slots__ = ("parts", "serial", "tag")
 
@@ -207,7 +207,7 @@ def case_values(node: Node) -> list[Node]:
 
 
 def plain_total(body: Node) -> tuple[str, Node] | None:
-    """Return an aggregate function's name and its argument, or None unless it has exactly one."""
+    """Return the name and argument of an aggregate function with exactly one argument, or None."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
@@ -392,7 +392,7 @@ class Rel:
     """The relation that a query returns.
 
     `local` is true for the right side of a semi or anti join, because its conditions refer to
-    sources of the left side. `rest` is set if a star includes this table with unknown columns.
+    sources of the left side. `rest` is the table with unknown columns that a star includes.
     """
 
     group: Group

@@ -1,9 +1,9 @@
-"""Unique keys of relations: a LEFT JOIN to a relation by its key adds no rows.
+"""Unique keys of relations, which show for example that a LEFT JOIN by a key adds no rows.
 
 Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
-…) = 1``. They remain keys of joins whose other sides have at most one match. An equality is used
-only between values of like types: ``'1'`` and ``'01'`` both equal the number 1. NULLs of a key are
-equal, so ``valid_to IS NULL`` leaves one row per id of a table with the key (id, valid_to).
+…) = 1``. A key is also a key of a join if the other sides have at most one match. An equality is
+used only between values of like types, because ``'1'`` and ``'01'`` both equal the number 1. NULLs
+of a key are equal, so ``valid_to IS NULL`` leaves one row per id if the key is (id, valid_to).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_SOURCES = 12
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
-    """Return whether a subquery's group has at most one row for each row of the outer query."""
+    """Return whether a group has at most one row for each row of the sources outside of it."""
     return _spread(inner, set(), terms)
 
 
@@ -89,7 +89,7 @@ def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
 
 
 def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the known sources and each source with at most one row for a row of these sources."""
+    """Return the known sources, and the sources that they restrict to at most one row."""
     own = set(group.sources)
     known = set(known)
     rest = [s for s in _multiplying(group) if s not in known]

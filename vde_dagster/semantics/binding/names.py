@@ -92,7 +92,7 @@ class Scope:
 
 
 class Found(NamedTuple):
-    """The column that a dotted name starts with, and how many field names follow in the name."""
+    """The column that a dotted name refers to, and the number of struct fields after the column."""
 
     node: Node
     type: Any
@@ -230,7 +230,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 
 
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
-    """Return a separate node for a subquery's column above grouping sets.
+    """Return a separate node for a subquery's column in a query with grouping sets.
 
     A grouping set that leaves out the column as a key makes the column NULL; the expression that
     computes the column in the subquery does not become NULL.

@@ -23,7 +23,7 @@ from vde_dagster.semantics.errors import Finding, mistake_offset
 def find(
     tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
 ) -> tuple[Finding, ...]:
-    """Return the mistakes in a bound query; its columns already have types where known.
+    """Return the mistakes in a bound query, after types were set on its columns.
 
     Args:
         outputs: The names of the query's output columns, or None if they are unknown.

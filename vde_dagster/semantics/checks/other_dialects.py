@@ -319,7 +319,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a subscript that was translated as of a list but is of a text, or a list's length."""
+    """Report a text's subscript that was translated as a list's, or a list's length as a text's."""
     kind = infer(e.expressions[0]) if e.expressions else None
     is_length = called(e) in ("length", "char_length")
     if kind is None:

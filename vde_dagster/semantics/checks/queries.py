@@ -155,7 +155,7 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Report outputs without a name or with the same name; `names` is None if unknown."""
+    """Report output columns without names or with repeated names; `names` may be unknown."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return

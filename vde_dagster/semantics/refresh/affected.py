@@ -347,7 +347,7 @@ class _Step:
         )
 
     def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
-        """Return the condition that a correlated query for changed rows has rows."""
+        """Return an EXISTS of a query for changed rows; the query must be correlated."""
         if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
@@ -561,10 +561,10 @@ def _is_correlated(query: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
-    """Return the condition that changed rows of a subquery may change the result of IN or NOT IN.
+    """Return the condition for rows whose IN or NOT IN may change with the subquery's rows.
 
-    The result depends on the rows that equal the outer expression, on NULLs in the subquery and, if
-    the outer expression is NULL, on whether the subquery has rows.
+    IN depends on the subquery's rows that equal the outer expression, and on its NULLs. If the
+    outer expression is NULL, IN depends on whether the subquery has rows.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))

@@ -7,9 +7,9 @@ gained and lost then give exactly the rows that the result gains and loses. From
 - A SELECT without groups, aggregates, windows, DISTINCT and LIMIT returns rows for each combination
   of source rows. WHERE, outputs and generators look at one combination at a time.
 - Both sides of an inner or CROSS JOIN are linear, because every combination has one row of each
-  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the side that keeps its rows is linear. The other
-  side is not: a second match may change nothing, or a match may remove a row with NULLs. No side of
-  a FULL JOIN is linear.
+  side. In a LEFT, RIGHT, SEMI or ANTI JOIN, only the outer side is linear: whether one of its rows
+  has a match depends on the other side alone. The other side is not linear: a second match may
+  change nothing, or a match may remove a row with NULLs. No side of a FULL JOIN is linear.
 - A reading inside a subquery of a condition or an output is not linear, because one of its rows
   affects all rows that meet it. Such a subquery may read tables that did not change.
 - Both branches of a UNION ALL are linear. A linear query over a linear subquery is linear.

@@ -14,14 +14,14 @@ went (were removed). The table has each group's old aggregates, which are update
 - A group ends when its last row goes, so `count(*)` must be among the outputs if rows went. A
   query without GROUP BY has one row at all times.
 
-A query without GROUP BY has no key to fall back to. Two more cases are accepted for it, in which
-the table's row shows at run time whether the new value is known. If it is not, all rows are
-computed.
+A query without GROUP BY has no key, so the affected groups cannot be computed again instead.
+Therefore two more cases are accepted for such a query. The table's row shows at run time whether
+the new value is known; if it is not known, the whole query is computed.
 
-- A sum whose values are not counted, after rows went: if the new sum is not 0, values are left, so
-  the sum is not NULL.
-- `max` after rows went: if all values that went are less than the new value, a row with the new
-  value is left. `min`, `bool_and` and `bool_or` likewise.
+- A sum after rows went, without a count of its values: if the new sum is not 0, values are left, so
+  the sum is known not to be NULL.
+- A `max` after rows went: if all values that went are less than the new value, a row with the new
+  value is left, so it is known. `min`, `bool_and` and `bool_or` are treated in the same way.
 
 Queries with HAVING, DISTINCT or expressions over aggregates are refused.
 """
@@ -62,8 +62,8 @@ class Total:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the new value may be unknown: a sum if it is 0, a `max` if a value that went
-            is not less, a `min` if one is not greater.
+        open: Whether the new value may be unknown. A sum is unknown if it is 0, a `max` if a value
+            that went is not less than it, and a `min` if such a value is not greater than it.
     """
 
     column: str
@@ -75,7 +75,7 @@ class Total:
 
     @property
     def went(self) -> str:
-        """Column of the values that went, for `max` and `min` that may be unknown; else empty."""
+        """Name of the column with the values that went, for an open `max` or `min`; else empty."""
         return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 

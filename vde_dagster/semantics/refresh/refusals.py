@@ -36,7 +36,7 @@ def output_list(query: exp.Expr) -> exp.Expr:
 
 
 def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error for a SELECT without a known output column, with the clause that is why."""
+    """Return the error for a SELECT without known output columns; it names the clause to blame."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):

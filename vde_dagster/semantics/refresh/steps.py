@@ -28,9 +28,9 @@ Relation = Callable[[str, State], str]
 def write_step(
     tree: exp.Query, query: Qualified, reading: int, relation: Relation, changed: State
 ) -> str:
-    """Write a query over the changes of one reading as Spark SQL.
+    """Return Spark SQL of a query over the changes of one reading of a table.
 
-    Lower-numbered readings read the rows after the changes, higher-numbered ones the rows before.
+    Readings with lower numbers read rows after the changes, those with higher numbers before.
 
     Args:
         tree: The query; the reading that changes is the table `vde_changed`.

@@ -66,7 +66,7 @@ def decide(node: Node, facts: Facts) -> Node:
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether a comparison's conversions turn no value of its operands into NULL."""
+    """Return whether comparing two expressions converts none of their values to NULL."""
     if facts.comparable(one, two):
         return True
     for constant, other in ((one, two), (two, one)):
@@ -121,7 +121,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """Return the number in a text such as '12', which is compared with integers."""
+    """Return the number in a text literal such as '12', because it is compared with integers."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
@@ -183,7 +183,7 @@ def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
 
 
 def among(node: Node, facts: Facts) -> Node:
-    """Write ``x IN (1, 2)`` as ``x = 1 OR x = 2``, if both convert types in the same way."""
+    """Rewrite ``x IN (1, 2)`` as ``x = 1 OR x = 2``, if both convert types in the same way."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):

@@ -113,7 +113,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 
 def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
-    """Write a CASE with one branch as a condition, a COALESCE or a CASE without NOT, or None."""
+    """Return a shorter form of a CASE with one branch, such as a COALESCE, or None."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
         true = is_true(condition, facts)
@@ -129,7 +129,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE if a condition is true, and FALSE if it is not or NULL."""
+    """Return an expression that is TRUE if a condition is true, and otherwise FALSE, never NULL."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
@@ -162,7 +162,7 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Write a DECODE whose results are texts as the equivalent CASE; NULL matches NULL in both.
+    """Rewrite a DECODE whose results are texts as the equivalent CASE; NULL matches NULL in both.
 
     Other DECODEs stay, because Spark converts their results (in ANSI mode, INT to BIGINT).
     """

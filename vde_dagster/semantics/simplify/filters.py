@@ -55,7 +55,7 @@ def move_filters(parts: Parts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
-    """Add implied conditions to a group's; the result is FALSE only if this hides no error."""
+    """Add implied conditions; return FALSE for a contradiction only if that hides no error."""
     found = closed(conditions, parts.terms)
     return found if not _empty(found) or _may_be_dropped(group) else conditions
 
@@ -108,7 +108,7 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Return the conditions inside a grouping that hold for its keys, and so for its rows."""
+    """Return the conditions on keys inside a grouping, which hold for the grouping's rows, too."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms

@@ -1,4 +1,4 @@
-"""Conditions that follow from others: through equal columns, and from bounds and contradictions.
+"""Adding of implied conditions, and removal of redundant conditions.
 
 Only comparisons of columns and literals are used, because they cannot raise errors. All conditions
 of a row must be true, so conditions on one of two equal columns are also true for the other.
@@ -231,7 +231,7 @@ class Classes:
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of equal columns that can replace each other: equal means identical."""
+    """Return classes of equal columns that can replace each other, because equal is identical."""
     return _joined(conditions, _alike)
 
 

@@ -120,7 +120,7 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """Return a key, or the argument of an aggregate that equals it over one row, such as `max`."""
+    """Return the value of a column of a grouping over one row: a key, or the argument of `max`."""
     if node.tag not in AGGREGATES:
         return node
     total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
@@ -148,7 +148,7 @@ def is_exact(key: Node, facts: Facts) -> bool:
 
 
 def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Return whether removing a grouping may change a result, because -0.0 stays -0.0."""
+    """Return whether removing a grouping may change a result, for example -0.0 instead of 0.0."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())

@@ -183,10 +183,10 @@ class Uses:
     """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
-        asked_in: By source, the groups whose conditions use it, and None for uses elsewhere.
+        asked_in: By source, the groups with conditions on it, and None if it is used elsewhere.
         tests: By source, the expressions ``x IS NULL`` of its columns.
         values: Sources with columns that are used outside of IS NULL.
-        parents: By reference, the expressions that contain it, and None if it stands alone.
+        parents: By reference, the expressions that contain it, and None if it is an output itself.
         exists: Groups of EXISTS: the query only tests whether they have rows.
     """
 

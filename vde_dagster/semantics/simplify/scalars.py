@@ -118,7 +118,7 @@ _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
 def match(node: Node, facts: Facts) -> Node:
-    """Write ``s LIKE 'ab%'`` as ``startswith(s, 'ab')``, and similarly for `%` at both ends."""
+    """Rewrite ``s LIKE 'ab%'`` as ``startswith(s, 'ab')``, and similarly for `%` at both ends."""
     _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
     if pattern is None or this is None:
         return node
@@ -148,7 +148,7 @@ def matches_all(node: Node) -> bool:
 
 
 def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
-    """Write LIKE ANY and LIKE ALL as comparisons with OR and AND."""
+    """Rewrite LIKE ANY and LIKE ALL as comparisons with OR and AND."""
     listed = [p for p in patterns.parts if p.__class__ is Node]
     members = [p for one in listed for p in one.parts if p.__class__ is Node]
     if len(listed) != 1 or listed[0].tag != "Tuple" or not members:
@@ -202,7 +202,7 @@ def _text(node: Node) -> str | None:
 
 
 def once(node: Node, facts: Facts) -> Node:
-    """Simplify ``upper(upper(s))`` to ``upper(s)``, for functions where this is equal."""
+    """Simplify ``upper(upper(s))`` to ``upper(s)``, and similarly for other functions."""
     name, *arguments = node.parts
     inner = arguments[0] if len(arguments) == 1 else None
     if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
@@ -254,7 +254,7 @@ _COUNTS = WHOLE[:-1]
 
 
 def days_added(node: Node, facts: Facts) -> Node:
-    """Write ``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
+    """Rewrite ``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
     terms = facts.terms
     if node.tag == "call":
         days = integer(node.parts[2]) if len(node.parts) == 3 else None
@@ -287,7 +287,7 @@ def _days(node: Node, facts: Facts) -> Node | None:
 
 
 def field_taken(node: Node, facts: Facts) -> Node:
-    """Write ``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
+    """Rewrite ``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
     if len(node.parts) != 3 or node.parts[1].tag != "unit":
         return node
     field, of = node.parts[1].parts[0], node.parts[2]
@@ -297,7 +297,7 @@ def field_taken(node: Node, facts: Facts) -> Node:
 
 
 def date_made(node: Node, facts: Facts) -> Node:
-    """Write ``to_date(q)`` and ``to_timestamp(q)`` without a format as casts."""
+    """Rewrite ``to_date(q)`` and ``to_timestamp(q)`` without a format as casts."""
     if len(node.parts) != 2 or facts.type(node.parts[1]) not in (DATE, TEXT, *TIMES):
         return node
     return facts.terms.make("cast", False, _MADE[node.parts[0]], node.parts[1])

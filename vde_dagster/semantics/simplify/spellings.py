@@ -46,7 +46,7 @@ _CONSTANTS = (*_LITERALS, "cast")
 
 
 def listed_alike(node: Node, facts: Facts) -> Node:
-    """Write the numbers of an IN as INTs, if all of them are whole numbers."""
+    """Rewrite the numbers of an IN as INTs, if all of them are whole numbers."""
     this, listed = node.parts
     made = [_whole_number(member, this, facts) for member in listed.parts]
     if any(member is None for member in made) or made == list(listed.parts):
@@ -158,7 +158,7 @@ def _normal_instant(written: str) -> str | None:
 
 
 def _prefix(node: Node, call: Node, literal: Node, facts: Facts) -> Node:
-    """Write ``left(s, 2) = 'ab'`` as ``startswith(s, 'ab')``."""
+    """Rewrite ``left(s, 2) = 'ab'`` as ``startswith(s, 'ab')``."""
     if call.parts[0] != "substring" or len(call.parts) != 4 or literal.tag != "lit":
         return node
     _, this, start, size = call.parts
@@ -172,7 +172,7 @@ def _prefix(node: Node, call: Node, literal: Node, facts: Facts) -> Node:
 
 
 def quotient_alike(node: Node, facts: Facts) -> Node:
-    """Write ``CAST(i AS DOUBLE) / 2`` as ``i / 2``, which Spark computes with DOUBLEs."""
+    """Rewrite ``CAST(i AS DOUBLE) / 2`` as ``i / 2``, which Spark computes with DOUBLEs."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     this, by = named.get("this"), named.get("expression")
     if not isinstance(this, Node) or not isinstance(by, Node):
@@ -204,7 +204,7 @@ _MONTHS = re.compile(r"'?([+-]?\d{1,6})'? (MONTH|YEAR)")
 
 
 def months_added(node: Node, facts: Facts) -> Node:
-    """Write ``p + INTERVAL 1 MONTH`` of a date as ``add_months(p, 1)``."""
+    """Rewrite ``p + INTERVAL 1 MONTH`` of a date as ``add_months(p, 1)``."""
     one, two = node.parts
     if node.tag == "add" and facts.type(two) == DATE:
         one, two = two, one
@@ -220,7 +220,7 @@ def months_added(node: Node, facts: Facts) -> Node:
 
 
 def two_numbers(node: Node, facts: Facts) -> Node:
-    """Write ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation as NOT IN."""
+    """Rewrite ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation as NOT IN."""
     if node.tag not in ("and", "or"):
         return node
     terms, turned = facts.terms, node.tag == "or"

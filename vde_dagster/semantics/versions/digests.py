@@ -75,7 +75,7 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
-        """Hash a group. If several orders of equal sources have the same hash, `tail` decides."""
+        """Hash a group; digests of `tail` decide between orders of sources with equal hashes."""
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
@@ -109,7 +109,7 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Hash, for each source, the conditions that name it, to distinguish equal sources."""
+        """Return a digest of each source's conditions, which distinguishes equal sources."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows

@@ -29,8 +29,8 @@ def canonicaliser() -> str:
 class SemanticVersion:
     """The hashes of a query's rows and of its columns.
 
-    If two models have equal `rows`, they return the same rows on any data: the multisets of the
-    values in those columns that have equal versions are equal.
+    Two models with equal `rows` return the same rows on any data, if only columns with equal
+    versions are compared: the multisets of the columns' values are equal.
 
     Args:
         columns: Digest of each output's expression by lower-case name, in order.

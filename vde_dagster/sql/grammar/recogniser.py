@@ -49,7 +49,7 @@ class _State:
 
 
 class _Asked:
-    """The search for matches of a rule at a position: their `ends`, and callers in `waiting`."""
+    """The search for matches of a rule from a position; `waiting` callers get each match's end."""
 
     __slots__ = ("ends", "seen", "waiting")
 
@@ -64,7 +64,7 @@ class Recogniser:
 
     Args:
         holds: Returns whether the grammar's predicate with a number is true.
-        barred: By rule, the tokens and rules that it must not accept although the grammar does.
+        barred: By rule, tokens and rules that the rule must not accept, although the grammar does.
     """
 
     def __init__(

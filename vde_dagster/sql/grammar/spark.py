@@ -140,7 +140,7 @@ class SparkGrammar:
 
 
 def refusal_by_spark(text: str) -> Refusal | None:
-    """Return where Spark's grammar refuses a query; None if it accepts it or cannot be read."""
+    """Return where Spark's grammar refuses a query; None if it accepts the query or is unknown."""
     installed = _installed()
     if installed.grammar is None:
         return None
@@ -157,7 +157,7 @@ def spark_grammar() -> SparkGrammar | None:
 
 
 class _Installed:
-    """The grammar of the installed Spark, or None if it cannot be read or used."""
+    """Holder of the installed Spark's grammar, which is None if it cannot be read or used."""
 
     def __init__(self) -> None:
         self.grammar: SparkGrammar | None = None
@@ -363,7 +363,7 @@ class Lexer:
             at = end
 
     def _sign(self, text: str) -> int:
-        """Return the number of a one-character token, or -1 if the next character belongs to it."""
+        """Return the number of a one-character token, or -1 if the token may be longer."""
         state = self._reached(self._start, text[0])
         kind, guard = state.accepts[0] if state is not None and state.accepts else (-1, 0)
         if len(text) < 2 or state is None or guard is not None or self._reached(state, text[1]):

@@ -183,7 +183,7 @@ class _Reader:
         return index + 1
 
     def _path(self, index: int) -> int:
-        """Write `v:a.b[0]`, a path in a VARIANT, as `v[':a.b[0]']`."""
+        """Rewrite `v:a.b[0]`, a path in a VARIANT, as `v[':a.b[0]']`."""
         tokens, end = self._in, index + 1
         kinds = [token.token_type for token in self._out[-2:]]
         value = kinds[:1] == [T.DCOLON] or (
@@ -423,7 +423,7 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval, such as `INTERVAL 1 DAY 2 HOURS` or `INTERVAL '1-2' YEAR TO MONTH`.
 
-    The values of an interval are literals; before anything else, INTERVAL is a column's name.
+    If no literal follows, INTERVAL is a column's name.
 
     Returns:
         The index after the interval, and the tokens that replace it.

@@ -103,7 +103,7 @@ _UTC = frozenset({"utc", "etc/utc", "gmt", "z"})
 
 
 def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
-    """Write AT TIME ZONE if it is certain whether it converts to the zone or from the zone.
+    """Rewrite AT TIME ZONE if it is certain whether it converts to the zone or from the zone.
 
     Raises:
         Unwritable: The value comes from another AT TIME ZONE and its type is unknown.
@@ -130,7 +130,7 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
 
 
 def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
-    """Write a date plus an interval as a timestamp, because Spark's result is a date."""
+    """Rewrite a date plus an interval as a timestamp, because Spark's result is a date."""
     cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
     if dialect not in _LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
         return None
@@ -151,7 +151,7 @@ def _is_length(value: exp.Expr) -> bool:
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Write IS NOT as NOT and IS, because SQLGlot has a separate form for PostgreSQL."""
+    """Rewrite IS NOT as NOT and IS, because SQLGlot has a separate form for PostgreSQL."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -181,7 +181,7 @@ _SPARK_UNITS = frozenset(
 
 
 def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Write a DATEDIFF that counts unit boundaries between two times; Spark counts whole units."""
+    """Rewrite a DATEDIFF that counts unit boundaries; Spark's DATEDIFF counts whole units."""
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -213,7 +213,7 @@ _NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
 
 
 def _json(node: exp.Expr, dialect: str) -> Made:
-    """Write TO_JSON with an option that keeps NULL fields."""
+    """Rewrite TO_JSON with an option that keeps NULL fields."""
     value: exp.Expr | None = None
     if dialect not in _NULLS_IN_JSON:
         return None
@@ -241,7 +241,7 @@ def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
 
 
 def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
-    """Write the whole name, as DuckDB and MySQL do; Spark's functions write three letters."""
+    """Rewrite the whole name, as DuckDB and MySQL do; Spark's functions write three letters."""
     if dialect not in ("duckdb", "mysql") or node.args.get("abbreviated"):
         return None
     letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
@@ -249,7 +249,7 @@ def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
 
 
 def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
-    """Write `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
+    """Rewrite `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
     form, value = node.this, node.args["format"]
     if dialect != "duckdb" or not form.is_string or value.is_string:
         return None
@@ -264,7 +264,7 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Write the start of a week from Sunday: the next day's Monday (or itself) minus one day."""
+    """Rewrite a truncation to weeks that begin on Sunday, because Spark's begin on Monday."""
     unit = node.args.get("unit")
     if unit is None:
         return None
@@ -316,7 +316,7 @@ def _extract(node: exp.Extract, dialect: str) -> Made:
 
 
 def _part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Write a part of a date with the dialect's numbers for days and weeks."""
+    """Rewrite a part of a date with the dialect's numbers for days and weeks."""
     if unit in _ISO_DAYS or (unit in _DAYS and dialect in _ISO):
         return _day_from_monday(value)
     if unit in _DAYS:
@@ -342,7 +342,7 @@ def _day_from_monday(value: exp.Expr) -> exp.Expr:
 
 
 def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
-    """Write DuckDB's epoch(), which returns seconds with fractions."""
+    """Rewrite DuckDB's epoch(), which returns seconds with fractions."""
     return _seconds(node.this) if dialect in ("duckdb", "trino", "athena") else None
 
 

@@ -29,7 +29,7 @@ _ORDERS: dict[type[exp.Expr], type[exp.Binary]] = {
 
 
 def compared_rows(node: exp.Binary, dialect: str) -> Made:
-    """Write a comparison of two rows as comparisons of their fields.
+    """Rewrite a comparison of two rows as comparisons of their fields.
 
     Raises:
         Unwritable: The dialect orders rows with NULLs differently than Spark.
@@ -71,7 +71,7 @@ def _equal(
 
 
 def row_in_list(node: exp.In, dialect: str) -> Made:
-    """Write `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields joined by AND and OR.
+    """Rewrite `(a, b) IN ((1, 2), (3, 4))` as comparisons of fields joined by AND and OR.
 
     Raises:
         Unwritable: An element of the list is not a row with the same number of fields.
@@ -88,7 +88,7 @@ def row_in_list(node: exp.In, dialect: str) -> Made:
 
 
 def value_in_query(node: exp.In, dialect: str) -> Made:
-    """Write `x IN (SELECT …)` so that it can be NULL, unless it is a condition."""
+    """Rewrite `x IN (SELECT …)` so that it can be NULL, unless it is a condition."""
     if node.args.get("query") is None or _is_condition(node):
         return None
     found = exp.If(this=node.copy(), true=exp.true())
@@ -120,7 +120,7 @@ _ELEMENT = "vde_element"
 
 
 def any_of_list(node: exp.Binary, dialect: str) -> Made:
-    """Write `x = ANY(list)` as Spark's function EXISTS over the list.
+    """Rewrite `x = ANY(list)` as Spark's function EXISTS over the list.
 
     For a list that is NULL, DuckDB returns false. SQLGlot's own rewriting (30.30,
     `transforms.any_to_exists`) is not used, because it names the element `x`, like a column.

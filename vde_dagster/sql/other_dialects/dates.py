@@ -30,7 +30,7 @@ _OTHER_NAMES = _pairs(
 
 
 def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
-    """Write DATE_TRUNC and similar functions with a unit that Spark supports for the type.
+    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type.
 
     Raises:
         Unwritable: Spark has no such unit, or the unit is computed.
@@ -68,7 +68,7 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
 
 
 def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Write a truncation of the local time in a zone; the result is an instant again.
+    """Rewrite a truncation of the local time in a zone; the result is an instant again.
 
     Raises:
         Unwritable: The unit is shorter than a day, so a clock change may fall inside it.
@@ -102,7 +102,7 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 
 
 def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Write EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
+    """Rewrite EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -137,7 +137,7 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 
 
 def days_between(node: exp.Sub, dialect: str) -> Made:
-    """Write the difference of two dates as DATEDIFF, because Spark's `-` returns an interval."""
+    """Rewrite the difference of two dates as DATEDIFF, because Spark's `-` returns an interval."""
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -146,7 +146,7 @@ def days_between(node: exp.Sub, dialect: str) -> Made:
 
 
 def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
-    """Write DuckDB's `date_add(day, INTERVAL …)` as a sum."""
+    """Rewrite DuckDB's `date_add(day, INTERVAL …)` as a sum."""
     length = node.expression
     if dialect != "duckdb" or not isinstance(length.unnest(), exp.Interval):
         return None
@@ -156,7 +156,7 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
 
 
 def added_months(node: exp.AddMonths, dialect: str) -> Made:
-    """Write Snowflake's ADD_MONTHS, which maps the last day of a month to the last day."""
+    """Rewrite Snowflake's ADD_MONTHS, which maps the last day of a month to the last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -165,7 +165,7 @@ def added_months(node: exp.AddMonths, dialect: str) -> Made:
 
 
 def moved_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
-    """Write MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of a date or timestamp.
+    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of a date or timestamp.
 
     Raises:
         Unwritable: Spark cannot add the unit.
@@ -192,7 +192,7 @@ _SQL_SERVER_UNITS = _pairs(
 
 
 def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
-    """Write `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
+    """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
     SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. Redshift returns a
     timestamp.
@@ -235,7 +235,7 @@ def full_unit(name: str, dialect: str) -> str:
 
 
 def week_of_year(node: exp.Week, dialect: str) -> Made:
-    """Write Snowflake's WEEK as the ISO 8601 week, which is Snowflake's default."""
+    """Rewrite Snowflake's WEEK as the ISO 8601 week, which is Snowflake's default."""
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -280,7 +280,7 @@ def _letters(form: str, dialect: str) -> str:
 
 
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
-    """Write a formatting of times, if SQLGlot does not translate its format correctly.
+    """Rewrite a formatting of times, if SQLGlot does not translate its format correctly.
 
     These formats have the day of the year, letters as plain text, or milliseconds.
     """
@@ -324,7 +324,7 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 
 
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Write a cast to a date or time that fails at run time for a text of digits.
+    """Rewrite a cast to a date or time that fails at run time for a text of digits.
 
     Snowflake reads digits as seconds since 1970; Spark would read them as a year.
     """
@@ -336,7 +336,7 @@ def from_text(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
-    """Write Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
+    """Rewrite Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):
@@ -345,13 +345,13 @@ def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
 
 
 def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
-    """Write BigQuery's CURRENT_DATETIME as the time of the session, which is in UTC."""
+    """Rewrite BigQuery's CURRENT_DATETIME as the time of the session, which is in UTC."""
     now = exp.CurrentTimestamp()
     return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 
 
 def rounded_time(node: exp.Cast, dialect: str) -> Made:
-    """Write a cast to a time type with fewer fractional digits, so that it rounds.
+    """Rewrite a cast to a time type with fewer fractional digits, so that it rounds.
 
     Raises:
         Unwritable: The type has a number of fractional digits that Spark cannot round to.

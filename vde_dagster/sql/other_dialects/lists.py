@@ -41,7 +41,7 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def subscript(node: exp.Bracket, dialect: str) -> Made:
-    """Write `x[n]` with the dialect's first index and its result outside of the list.
+    """Rewrite `x[n]` with the dialect's first index and its result outside of the list.
 
     Raises:
         Unwritable: The subscript is a slice, or its result is unknown.
@@ -71,7 +71,7 @@ def subscript(node: exp.Bracket, dialect: str) -> Made:
 
 
 def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.Expr:
-    """Write `x[OFFSET(n)]`, which counts from 0, and `x[ORDINAL(n)]`, which counts from 1."""
+    """Rewrite `x[OFFSET(n)]`, which counts from 0, and `x[ORDINAL(n)]`, which counts from 1."""
     if offset:
         index = plus(index, -1)
     if node.args.get("safe"):
@@ -80,7 +80,7 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def series(node: exp.GenerateSeries, dialect: str) -> Made:
-    """Write a series that is empty if its end is before its start; SEQUENCE would count down.
+    """Rewrite a series that is empty if its end is before its start; SEQUENCE would count down.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
@@ -109,7 +109,7 @@ def series(node: exp.GenerateSeries, dialect: str) -> Made:
 
 
 def size(node: exp.ArraySize, dialect: str) -> Made:
-    """Write PostgreSQL's array_length, which is NULL for an empty list; refuse dimension 2."""
+    """Rewrite PostgreSQL's array_length of dimension 1, which is NULL for an empty list."""
     if dialect != "postgres":
         return None
     dimension = node.expression
@@ -153,7 +153,7 @@ def _renames(query: exp.Query, order: exp.Order) -> bool:
 
 
 def joined_elements(node: exp.ArrayToString, dialect: str) -> Made:
-    """Write DuckDB's array_to_string, which is NULL for a list without values.
+    """Rewrite DuckDB's array_to_string, which is NULL for a list without values.
 
     Raises:
         Unwritable: The separator is NULL, which DuckDB treats as a comma.

@@ -125,7 +125,7 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 
 
 def tried_number(node: exp.TryCast, dialect: str) -> Made:
-    """Write a TRY_CAST of a text that returns the dialect's number or fails at run time."""
+    """Rewrite a TRY_CAST of a text that returns the dialect's number or fails at run time."""
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")
     if node.meta.get("checked") or _fraction(node.this, dialect) is not None:
@@ -148,7 +148,7 @@ def tried_number(node: exp.TryCast, dialect: str) -> Made:
 
 
 def shifted(node: exp.BitwiseRightShift, dialect: str) -> Made:
-    """Write BigQuery's right shift, which fills the left bits with zeros.
+    """Rewrite BigQuery's right shift, which fills the left bits with zeros.
 
     Raises:
         Unwritable: The shift may be 64 bits or more.
@@ -175,7 +175,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 
 def rounded(node: exp.Cast, dialect: str) -> Made:
-    """Write a cast to an integer with rounding, if the value certainly may have a fraction."""
+    """Rewrite a cast to an integer with rounding, if the value certainly may have a fraction."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)
@@ -188,7 +188,7 @@ def rounded(node: exp.Cast, dialect: str) -> Made:
 
 
 def _fraction(node: exp.Expr, dialect: str) -> str | None:
-    """Return whether an expression is certainly a float or a decimal, as its type, or None."""
+    """Return "float" or "decimal" if an expression certainly has such a type, else None."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         if node.is_string or node.is_int:
@@ -214,7 +214,7 @@ def _fraction(node: exp.Expr, dialect: str) -> str | None:
 
 
 def float_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of decimals as a division of floats, as in DuckDB."""
+    """Rewrite a division of decimals as a division of floats, as in DuckDB."""
     sides = (_fraction(node.this, dialect), _fraction(node.expression, dialect))
     if dialect != "duckdb" or _DECIMAL not in sides or _FLOAT in sides:
         return None
@@ -224,7 +224,7 @@ def float_division(node: exp.Div, dialect: str) -> Made:
 
 
 def whole_division(node: exp.Div, dialect: str) -> Made:
-    """Write a division of integers as DIV, if the dialect's `/` drops the remainder."""
+    """Rewrite a division of integers as DIV, if the dialect's `/` drops the remainder."""
     if not (node.args.get("typed") and _is_whole(node.this) and _is_whole(node.expression)):
         return None
     return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
@@ -245,7 +245,7 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def sign(node: exp.Sign, dialect: str) -> Made:
-    """Write SIGN so that it returns 0 for NaN, as in DuckDB and PostgreSQL."""
+    """Rewrite SIGN so that it returns 0 for NaN, as in DuckDB and PostgreSQL."""
     if dialect not in ("duckdb", "postgres") or isinstance(node.this.unnest(), exp.Literal):
         return None
     zero = exp.Literal.number(0)

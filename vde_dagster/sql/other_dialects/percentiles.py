@@ -33,7 +33,7 @@ def interpolates(node: exp.Expr, dialect: str) -> bool:
 
 
 def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
-    """Write `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
+    """Rewrite `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
 
     All engines ignore NULLs in percentiles, so NULLS FIRST and NULLS LAST are dropped.
     """

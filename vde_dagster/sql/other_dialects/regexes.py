@@ -171,7 +171,7 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Write REGEXP_REPLACE; replace only the first match if the dialect does so."""
+    """Rewrite REGEXP_REPLACE; replace only the first match if the dialect does so."""
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -217,7 +217,7 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Write a regular expression test; match the whole text if the dialect does so."""
+    """Rewrite a regular expression test; match the whole text if the dialect does so."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))
@@ -243,7 +243,7 @@ def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
 
 
 def similar(node: exp.SimilarTo, dialect: str) -> Made:
-    """Write DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
+    """Rewrite DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
@@ -251,7 +251,7 @@ def similar(node: exp.SimilarTo, dialect: str) -> Made:
 
 
 def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
-    """Write regexp_full_match as a match of the whole text."""
+    """Rewrite regexp_full_match as a match of the whole text."""
     if node.args.get("options") is not None:
         raise Unwritable("regexp_full_match with flags")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)
@@ -259,7 +259,7 @@ def full_match(node: exp.RegexpFullMatch, dialect: str) -> Made:
 
 
 def extracted(node: exp.RegexpExtract | exp.RegexpExtractAll, dialect: str) -> Made:
-    """Write REGEXP_EXTRACT, with NULL as the result if nothing matches."""
+    """Rewrite REGEXP_EXTRACT, with NULL as the result if nothing matches."""
     made = node.copy()
     if dialect in _RE2 | _POSIX:
         form = _pattern(node.expression, dialect, matched=True)

@@ -1,9 +1,9 @@
 """Rewrites of text functions that have another meaning in Spark.
 
 If a substring's start is 0 or negative, PostgreSQL, Redshift and SQL Server count from a place
-before the text; DuckDB and Trino count a negative start from the end. Sources: PostgreSQL's manual
-9.4,
-docs.aws.amazon.com/redshift/latest/dg/r_SUBSTRING.html,
+before the text. DuckDB and Trino count a negative start from the end.
+
+Sources: PostgreSQL's manual 9.4, docs.aws.amazon.com/redshift/latest/dg/r_SUBSTRING.html,
 learn.microsoft.com/sql/t-sql/functions/substring-transact-sql,
 trino.io/docs/current/functions/string.html, and DuckDB and PostgreSQL themselves.
 """
@@ -83,7 +83,7 @@ def _less(node: exp.Expr, value: int) -> exp.Expr:
 
 
 def substring(node: exp.Substring, dialect: str) -> Made:
-    """Write SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
+    """Rewrite SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
         return None
@@ -121,7 +121,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
 
 
 def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made:
-    """Write a substring from 0, which has one character less in DuckDB.
+    """Rewrite a substring that starts at 0: in DuckDB, it has one character less.
 
     Raises:
         Unwritable: The length is negative; DuckDB then counts back from the start.
@@ -142,14 +142,14 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """Write a substring that starts at 1 if a negative start is before the text, as in BigQuery."""
+    """Rewrite a substring: BigQuery starts at 1 if a negative start is before the text."""
     before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
-    """Write a substring that is empty if its start is 0 or before the text, as in Trino."""
+    """Rewrite a substring: Trino returns an empty text for a start at 0 or before the text."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
         exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
@@ -160,7 +160,7 @@ def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr
 
 
 def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
-    """Write LEFT or RIGHT of a negative length as the text without that many characters."""
+    """Rewrite LEFT or RIGHT of a negative length as the text without that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
     if least is not None and least >= 0:
@@ -188,7 +188,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
 
 
 def parted(node: exp.SplitPart, dialect: str) -> Made:
-    """Write SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
+    """Rewrite SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
     if dialect not in _TRINO:
         return None
     given = (node.this, node.args["delimiter"], node.args["part_index"])
@@ -200,7 +200,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Raise Unwritable if a separator is computed or empty; others then split into characters."""
+    """Raise Unwritable if a separator is computed or empty: others then split into characters."""
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -208,7 +208,7 @@ def split_text(node: exp.Split, dialect: str) -> Made:
 
 
 def length_without_blanks(node: exp.Length, dialect: str) -> Made:
-    """Write SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
+    """Rewrite SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
     if dialect not in ("tsql", "fabric") or isinstance(node.this, exp.Anonymous):
@@ -217,7 +217,7 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Write CONCAT; NULL arguments are skipped if the dialect skips them.
+    """Rewrite CONCAT; NULL arguments are skipped if the dialect skips them.
 
     An empty text then replaces NULL, so arguments are cast to texts first.
     """
@@ -240,7 +240,7 @@ _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabri
 
 
 def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
-    """Write a LIKE so that backslashes are plain characters, as in the dialect.
+    """Rewrite a LIKE so that backslashes are plain characters, as in the dialect.
 
     Raises:
         Unwritable: The pattern has a range such as `[a-z]` for SQL Server, or there are several
@@ -276,7 +276,7 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
 
 
 def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Write Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -324,7 +324,7 @@ _JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})
 
 
 def joined_by_plus(node: exp.Add, dialect: str) -> Made:
-    """Write `a + ' ' + b` as `a || ' ' || b` if one side is certainly a text."""
+    """Rewrite `a + ' ' + b` as `a || ' ' || b` if one side is certainly a text."""
     if dialect not in _JOINED_BY_PLUS:
         return None
     sides = (node.this.unnest(), node.expression.unnest())
@@ -377,7 +377,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 
 
 def capitalized(node: exp.Initcap, dialect: str) -> Made:
-    """Write INITCAP for dialects whose words end at other characters than blanks."""
+    """Rewrite INITCAP for dialects whose words end at other characters than blanks."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
         return None
@@ -406,7 +406,7 @@ _BRACES = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
 def formatted(node: exp.Format, dialect: str) -> Made:
-    """Write DuckDB's `format('{} …', text)` as CONCAT.
+    """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
 
     Raises:
         Unwritable: The format, or the text of an argument's type, is unknown.
@@ -446,7 +446,7 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def printed(node: exp.Anonymous) -> Made:
-    """Write DuckDB's printf(), which returns NULL if a value is NULL; Spark would print it."""
+    """Rewrite DuckDB's printf(), which returns NULL if a value is NULL; Spark would print it."""
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -88,7 +88,7 @@ def _has_known_format(node: exp.Expr, dialect: str) -> bool:
 
 
 def _with_casts(tree: exp.Expr) -> exp.Expr:
-    """Write SQL Server's `CONVERT(type, value)` without a style as a cast, in place."""
+    """Rewrite SQL Server's `CONVERT(type, value)` without a style as a cast, in place."""
     for convert in reversed(list(tree.find_all(exp.Convert))):
         if not convert.args.get("style"):
             cast = exp.TryCast if convert.args.get("safe") else exp.Cast
@@ -105,7 +105,7 @@ _CUTTING = frozenset(
 
 
 def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Write `CAST(a AS VARCHAR(5))` as a cast to STRING, shortened if the dialect shortens."""
+    """Rewrite `CAST(a AS VARCHAR(5))` as a cast to STRING, shortened if the dialect shortens."""
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.
@@ -127,7 +127,7 @@ _PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
-    """Write `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
+    """Rewrite `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
 
     Spark's INTERVAL syntax accepts only a literal as the number.
     """
@@ -239,7 +239,7 @@ def _is_comma(join: exp.Join) -> bool:
 
 
 def _apply(join: exp.Join) -> None:
-    """Write CROSS APPLY and OUTER APPLY as joins to LATERAL subqueries."""
+    """Rewrite CROSS APPLY and OUTER APPLY as joins to LATERAL subqueries."""
     lateral = join.this
     if not isinstance(lateral, exp.Lateral) or lateral.args.get("cross_apply") is None:
         return
@@ -252,7 +252,7 @@ def _apply(join: exp.Join) -> None:
 
 
 def _split(call: exp.Anonymous) -> None:
-    """Write STRING_SPLIT as the rows of SPLIT."""
+    """Rewrite STRING_SPLIT as the rows of SPLIT."""
     text, separator = call.expressions
     parts = exp.Explode(this=exp.Split(this=text, expression=separator))
     rows = exp.Select(expressions=[exp.alias_(parts, "value")]).subquery()

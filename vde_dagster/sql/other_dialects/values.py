@@ -15,7 +15,7 @@ from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def truncated(node: exp.Trunc, dialect: str) -> Made:
-    """Write TRUNC with a number of digits by CEIL for negative and FLOOR for other numbers."""
+    """Rewrite TRUNC with a number of digits by CEIL for negative and FLOOR for other numbers."""
     decimals = node.args.get("decimals")
     if decimals is None:
         return None
@@ -27,7 +27,7 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
 
 
 def not_a_number(node: exp.IsNan, dialect: str) -> Made:
-    """Write ISNAN so that it returns NULL for NULL; Spark's returns false."""
+    """Rewrite ISNAN so that it returns NULL for NULL; Spark's returns false."""
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -37,17 +37,17 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
 
 
 def new_id(node: exp.Uuid, dialect: str) -> Made:
-    """Write SQL Server's NEWID in upper case, as in SQL Server."""
+    """Rewrite SQL Server's NEWID in upper case, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
 def distinct(node: exp.ArrayDistinct, dialect: str) -> Made:
-    """Write ARRAY_DISTINCT without NULL, as in DuckDB."""
+    """Rewrite ARRAY_DISTINCT without NULL, as in DuckDB."""
     return call("ARRAY_COMPACT", node.copy()) if dialect == "duckdb" else None
 
 
 def by_greatest(node: exp.ArgMax | exp.ArgMin, dialect: str) -> Made:
-    """Write DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
+    """Rewrite DuckDB's arg_max and arg_min, which skip rows if the returned value is NULL."""
     if dialect != "duckdb" or node.args.get("count") is not None:
         return None
     present = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
@@ -61,7 +61,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 
 
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
-    """Write ARRAY_AGG of DuckDB and PostgreSQL, which keeps NULLs and is NULL for no rows.
+    """Rewrite ARRAY_AGG of DuckDB and PostgreSQL, which keeps NULLs and is NULL for no rows.
 
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
@@ -84,7 +84,7 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
 
 
 def present_values(node: exp.IgnoreNulls, dialect: str) -> Made:
-    """Write BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
+    """Rewrite BigQuery's `ARRAY_AGG(x IGNORE NULLS)`, which is NULL if no value remains.
 
     Raises:
         Unwritable: The values have an order, are distinct, or belong to a window.
@@ -116,7 +116,7 @@ def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
 
 
 def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
-    """Write a hash as bytes; Spark's function returns hexadecimal digits."""
+    """Rewrite a hash as bytes; Spark's function returns hexadecimal digits."""
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -124,21 +124,21 @@ def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
 
 
 def counted(node: exp.CountIf, dialect: str) -> Made:
-    """Write DuckDB's count_if, which is NULL if the condition is NULL in all rows."""
+    """Rewrite DuckDB's count_if, which is NULL if the condition is NULL in all rows."""
     if dialect != "duckdb" or isinstance(node.this, exp.Distinct):
         return None
     return exp.Sum(this=exp.cast(node.this.copy(), "INT"))
 
 
 def logarithm(node: exp.Log, dialect: str) -> Made:
-    """Write LOG of one number with base 10, as in DuckDB, PostgreSQL and Redshift."""
+    """Rewrite LOG of one number with base 10, as in DuckDB, PostgreSQL and Redshift."""
     if dialect not in ("duckdb", "postgres", "redshift") or node.expression is not None:
         return None
     return exp.Log(this=exp.Literal.number(10), expression=node.this.copy())
 
 
 def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Write DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list; Spark may return NULL."""
+    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list; Spark may return NULL."""
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
@@ -150,7 +150,7 @@ def contained(node: exp.ArrayContains, dialect: str) -> Made:
 
 
 def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
-    """Write DuckDB's ARRAY_CONCAT, which treats NULL as an empty list."""
+    """Rewrite DuckDB's ARRAY_CONCAT, which treats NULL as an empty list."""
     given = [node.this, *node.expressions]
     lists = [one for one in given if not isinstance(one.unnest(), exp.Null)]
     if dialect != "duckdb" or node.args.get("null_propagation") or not lists:
@@ -162,7 +162,7 @@ def joined_lists(node: exp.ArrayConcat, dialect: str) -> Made:
 
 
 def length_of_list(node: exp.Length, dialect: str) -> Made:
-    """Write LENGTH as SIZE if the value is certainly a list."""
+    """Rewrite LENGTH as SIZE if the value is certainly a list."""
     lists = exp.Array | exp.ArrayDistinct | exp.ArrayConcat | exp.Split | exp.ArrayAgg
     return call("SIZE", node.this) if isinstance(node.this.unnest(), lists) else None
 
@@ -179,7 +179,7 @@ _PASS_OVER_NULL = (
 
 
 def filtered_window(node: exp.Window, dialect: str) -> Made:
-    """Write `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
+    """Rewrite `f(a) FILTER (WHERE b) OVER …`, which Spark lacks, as `f(CASE WHEN b THEN a END)`.
 
     Raises:
         Unwritable: The aggregate does not skip NULL.
@@ -224,7 +224,7 @@ _JSON = (exp.DType.JSON, exp.DType.JSONB)
 
 
 def json_value(node: exp.Expr, dialect: str) -> Made:
-    """Write the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
+    """Rewrite the operators `->` and `->>` on a JSON text as one GET_JSON_OBJECT with a path.
 
     Raises:
         Unwritable: The result is of type JSON, not text, or the path is not a list of keys.

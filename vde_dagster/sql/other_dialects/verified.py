@@ -69,8 +69,8 @@ _LISTS = {"athena": "trino", "fabric": "tsql"}
 def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Unwritable | None:
     """Return the error for the first function that is not verified, or None.
 
-    A function that SQLGlot has no class for keeps its name. It is refused here only if Spark has a
-    function of this name. Otherwise it is a function of the session or is refused later.
+    A function that has no class in SQLGlot keeps its name in the translation. It is refused here
+    only if Spark has a function of this name. Otherwise it is a user function or is refused later.
     """
     if dialect in SPARKS or "*" in trusted:
         return None

@@ -1,11 +1,11 @@
 """Generates Spark SQL from trees, with parameters as time variables such as `@start_ts`.
 
-Two forms are not left to SQLGlot's generator, because it changes their meaning. Spark has no
-QUALIFY. SQLGlot (30.30, `transforms.eliminate_qualify`) rewrites it by unqualified column names, so
-`PARTITION BY c.k` becomes the expression of an output named `k`; it also applies DISTINCT, ORDER BY
-and LIMIT before the filter. Second, SQLGlot moves every nested WITH to the top
-(`transforms.move_ctes_to_top_level`), even if names repeat. Spark supports nested WITH clauses, so
-they stay in place here.
+Two forms are not left to SQLGlot's generator, because it changes their meaning. The first is
+QUALIFY, which Spark does not have. SQLGlot (30.30, `transforms.eliminate_qualify`) rewrites it by
+unqualified column names, so `PARTITION BY c.k` becomes the expression of an output named `k`; it
+also applies DISTINCT, ORDER BY and LIMIT before the filter. The second is a nested WITH, which
+SQLGlot moves to the top (`transforms.move_ctes_to_top_level`), even if names repeat. Spark supports
+nested WITH clauses, so they stay in place here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_variables(tree: exp.Expr) -> exp.Expr:
 
 
 def with_qualified_rows(tree: exp.Expr) -> None:
-    """Write DISTINCT ON as QUALIFY with the first row of each key, in place.
+    """Rewrite DISTINCT ON as QUALIFY with the first row of each key, in place.
 
     SQLGlot's own rewriting (30.30, `transforms.eliminate_distinct_on`) is wrong: it applies LIMIT
     before the filter, treats positions in ORDER BY as constants, and adds a column to a star.
