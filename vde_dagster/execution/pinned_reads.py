@@ -55,7 +55,7 @@ class PinnedVersion:
         return relation(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
-        """Read models, and the parents of models without a table."""
+        """Load snapshots and tables of models; for a model without a table, also its parents."""
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]

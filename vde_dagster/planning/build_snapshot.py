@@ -175,7 +175,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return columns without a declared type whose values Spark casts to another text."""
+    """Return undeclared columns whose values the dialect casts to another text than Spark."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -186,10 +186,11 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Add in-place type changes of parents' columns, which keep their versions, to a version.
+    """Add the types of parents' columns that changed in place, without a new version, to a version.
 
-    New fields affect only outputs that read the whole column; a wider type affects all. Code that
-    reads all columns of the parents has no `query`.
+    A new field affects only outputs that read the whole column; a wider type affects every output
+    that
+    reads the column. Without a `query`, as for Python code, all columns of the parents are read.
     """
     changed = {
         (str(name), column.lower()): digest("fields", *(text for one in own for text in one.texts))
@@ -300,7 +301,12 @@ def _python_meaning(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[SemanticVersion, tuple[Read, ...]]:
-    """Return a Python model's version and reads, from its queries or all parents' columns."""
+    """Return a Python model's version and the columns that it reads.
+
+    They follow from the model's queries if these can be found; otherwise it reads all columns of
+    its
+    parents.
+    """
     columns = [column.name for column in model.columns]
     text, why = _python_text(python), "a Python model"
     read = _queries_read(model, python, parents, versions, functions)

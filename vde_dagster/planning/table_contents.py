@@ -129,7 +129,7 @@ class FillFacts:
     """The inputs and the output of a recorded fill, if known.
 
     Args:
-        inputs: By table.
+        inputs: States of the inputs, by table.
         skipped: Set if nothing was computed.
         lacks: Parent gaps, for a table that is replaced as a whole.
         refresh: The way to compute rows, for a model that may refresh from changes.

@@ -256,7 +256,8 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fills of some ranges.
 
-    Each fill comes with its ranges that no newer fill covers, and with their share of its range.
+    Each fill comes with the part of the ranges that no newer fill covers, and with the share of the
+    fill's own range that this part is.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -1,8 +1,8 @@
 """Ranges that were filled too early, because a clock was ahead; they do not count as filled.
 
 A clock was ahead if a fill was recorded, or a range ends, in the future. Ranges that ended after
-the table's previous fill are then filled again when they are due. If no process runs before the
-wrong clock's time has come, early fills cannot be distinguished from fills in time.
+the table's previous fill are then filled again when they are due. This works only if a process runs
+before the recorded time is reached; later, early fills cannot be distinguished from fills in time.
 """
 
 from __future__ import annotations

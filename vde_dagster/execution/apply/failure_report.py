@@ -173,7 +173,7 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
 
 
 def query_start(model: Model) -> SourceLocation:
-    """Return the first line of a model's query, or the model's place without a query."""
+    """Return the first line of a model's query, or the model's place if it has no query."""
     return SourceLocation(model.location.path, model.place(0).line)
 
 

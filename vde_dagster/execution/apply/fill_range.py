@@ -111,7 +111,10 @@ class RangeFiller:
     _unsure: bool = False
 
     def skip(self, missing: IntervalSet) -> bool:
-        """Record the slots as filled if the model has no new input; return true if they were."""
+        """Record the slots as filled, without a fill, if the model has no new input.
+
+        Return whether they were recorded.
+        """
         found = self._skipping.nothing_new(self.filler, self.table)
         if found is None:
             return False

@@ -61,7 +61,10 @@ class TableFiller(Auditor):
     slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit a model's missing intervals; without any, ensure that its table exists."""
+        """Fill and audit a model's missing intervals.
+
+        If no interval is missing, only ensure that the table exists.
+        """
         self._with_memory(model, self._fill)
 
     def _with_memory(

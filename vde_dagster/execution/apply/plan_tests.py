@@ -168,7 +168,7 @@ def _name(test: UnitTest) -> str:
 
 
 def _key(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
-    """Hash the test, the model's text (its CTEs are tested, too) and its inputs' types."""
+    """Hash the test, the model's text (with its tested CTEs) and the types of its inputs."""
     model = snapshots[test.model].model
     code = model.python
     python = None if code is None else (code.entrypoint, sorted(code.files.items()))

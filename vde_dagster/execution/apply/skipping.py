@@ -183,7 +183,9 @@ class Skipping:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs` for a fill by changes, which needs rows of the same definition.
+        """Return `last_inputs` if the last fill used the model's current definition.
+
+        A fill by changes needs this, because it keeps the table's other rows.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.

@@ -258,7 +258,11 @@ class _Input:
         return self.only_added and isinstance(self._way(), tuple)
 
     def _changed(self, *, signed: bool) -> str:
-        """Return a query for changed rows; if `signed`, with each added or removed copy."""
+        """Return a query for the input's changed rows.
+
+        If `signed`, the query returns each added or removed copy of a row, with 1 or -1 in
+        `vde_sign`.
+        """
         weighed = self._weigh_replacement() if self._was.other else self._weigh()
         pairs = enumerate(self._read)
         listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)

@@ -148,7 +148,7 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model to compare; None for a version without it.
+    """Two versions of a model to compare; a side is None if its version does not have the model.
 
     Args:
         since: Number of the earlier version.

@@ -108,7 +108,10 @@ class Changes:
         cursor: str | None = None,
         each: bool = False,
     ) -> ModelChanges:
-        """Return the query of changes, for any Spark session with the catalog; reads no row."""
+        """Return the query of a model's changes without running it.
+
+        Any Spark session with the catalog can run the query.
+        """
         where = environment_name(environment)
         name = ModelName.parse(model, self.handles.settings.default_namespace)
         if (since is None) == (cursor is None):

@@ -29,12 +29,12 @@ class TableRefresh:
     Args:
         table: The table, as `namespace.name`.
         method: `keys` if the rows of affected keys are computed again, `rows` if rows are added and
-            deleted, `groups` if aggregates are merged; empty for all rows.
+            deleted, `groups` if aggregates are merged; empty if all rows are computed.
         key: Output columns of the keys or groups.
         sql: Spark SQL of the keys, rows or contributions; the table's changed rows are marked by a
             comment.
         only_added: Whether the method works only if the table gained rows and lost none.
-        why_all: Why all rows are computed; empty if they are not.
+        why_all: The reason for computing all rows; empty if the method avoids it.
     """
 
     table: str

@@ -122,7 +122,10 @@ def compare_data(
 
 
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Add up the rows of commits between two snapshots; undone commits count inversely."""
+    """Return the numbers of rows that commits between two snapshots added and removed.
+
+    Commits that were undone count inversely.
+    """
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]

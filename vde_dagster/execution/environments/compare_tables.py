@@ -110,7 +110,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return a grain of the compared models, preferably one that both declare; () without any."""
+    """Return a grain of the compared models, preferably one that both declare; else ()."""
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains

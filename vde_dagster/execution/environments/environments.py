@@ -46,7 +46,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """Result of a freeze; `live` has the external tables that frozen queries read without a pin."""
+    """Result of freezing a version of an environment.
+
+    Args:
+        live: External tables that the frozen queries read in their current state, without a pin.
+    """
 
     environment: Environment
     tables: int

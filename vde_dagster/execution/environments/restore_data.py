@@ -42,7 +42,7 @@ class GoingBack:
 
     Args:
         returns: Tables whose rows or filled ranges go back to the old version.
-        changed: Ranges (UTC) in which readers find other rows afterwards.
+        changed: Ranges (UTC) whose rows change for readers.
         rows: Number of rows in moved tables afterwards, if known.
         models: Models that the tables serve.
         held: Pinned states of other environments' tables, which do not move.
@@ -77,7 +77,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the changed ranges, whose readers become outdated; None if no table moves."""
+        """Return the changed ranges, to find outdated tables of readers; None if no table moves."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -88,7 +88,7 @@ class GoingBack:
 
 
 def going_back(handles: Handles, current: Environment, old: Environment) -> GoingBack:
-    """Determine which tables of an old version move back; changes nothing."""
+    """Determine which tables of an old version would move back, without changing anything."""
     return _Looking(handles, current, old).all()
 
 
@@ -240,7 +240,7 @@ class _Lines:
 
     @property
     def ranges(self) -> IntervalSet:
-        """Ranges (UTC) that will have other rows for readers."""
+        """Ranges (UTC) whose rows will change for readers."""
         return self.left | self.found
 
     @classmethod

@@ -254,8 +254,9 @@ def _part(
     """Return an old version without models that are unchanged and not needed for the rollback.
 
     The rollback needs models whose entry differs, models without a table, models whose view another
-    program changed, and models whose table moves back. If a needed model has no table, its parents'
-    queries are needed; if it has no start, their starts are. So these parents are needed, too.
+    program changed, and models whose table moves back. If a needed model has no table, the queries
+    of
+    its parents are needed, too. If it declares no start, the starts of its parents are needed.
     """
     waiting = {
         name
@@ -285,7 +286,7 @@ def _part(
 def _differing(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the models whose views change; the view of a query changes with its inputs."""
+    """Return the models whose views change, including views of queries that read such models."""
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         entry = old.entries[name]

@@ -123,10 +123,10 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return the environment that contains a snapshot and may change, production first.
+    """Return an environment that contains a snapshot and is not frozen; production is preferred.
 
     Raises:
-        UsageError: The environment does not exist.
+        UsageError: No such environment exists.
     """
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):

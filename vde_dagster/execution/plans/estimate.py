@@ -143,7 +143,7 @@ class Estimate:
 
     @property
     def money(self) -> Spread | None:
-        """Total price of all models; None without prices."""
+        """Total price of all models; None if the project has not set prices."""
         if not self.prices.known:
             return None
         return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING
@@ -282,7 +282,10 @@ def estimate_fill(
 
 
 def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
-    """Estimate the value for a length from values for other lengths, newest first."""
+    """Estimate a quantity, such as seconds, for a range of a length.
+
+    `known` has pairs of length and quantity from earlier fills, newest first.
+    """
     weights = [0.5 ** (age / HALF_LIFE) for age in range(len(known))]
     line = _line(known, weights)
     expected = line(length)

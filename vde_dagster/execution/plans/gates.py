@@ -70,7 +70,7 @@ class Gates:
             approved_by: Person who has approved exactly this plan; None without an approval.
 
         Returns:
-            Whether the plan was proved; a plan that was applied before is not.
+            Whether the gates checked the plan; false if the plan was applied before.
 
         Raises:
             UsageError: A gate refuses the plan, it lacks a required approval, or it contradicts its

@@ -190,8 +190,9 @@ def complete_state(
 ) -> WarehouseState:
     """Add the snapshots and tables that environments and a target refer to.
 
-    The target's snapshots are not read from the store: a snapshot's id covers everything that plans
-    compare.
+    The target's snapshots are not read from the store, because a snapshot's id covers everything
+    that
+    plans compare.
 
     Args:
         snapshots: The target's snapshots.

@@ -341,7 +341,7 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield the places where two JSON values differ, definitions by their models' names."""
+    """Yield the places where two JSON values differ; a definition is named by its model."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
             if key == "hash" and not path:

@@ -304,7 +304,7 @@ def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
 
 
 def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
-    """Check whether a planned table has the planner's design for a definition."""
+    """Check whether a planned table is as the planner would create it for a definition."""
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")
@@ -326,7 +326,7 @@ def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
 
 
 def _restated(plan: Plan, name: ModelName) -> bool:
-    """Check whether readers of a model see other rows because of the plan's work."""
+    """Check whether the plan's work may change the rows that readers of a model see."""
     entry = plan.entries.get(name)
     if entry is None:
         return False

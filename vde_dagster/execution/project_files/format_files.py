@@ -101,7 +101,7 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return the path from the root to a file given from there or from the current folder."""
+    """Return a path relative to the root, given one from the root or the current folder."""
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):
@@ -178,7 +178,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files without models, which have only audits; if there are none, all files."""
+    """Return the files that define no model, only audits; all files if each defines a model."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

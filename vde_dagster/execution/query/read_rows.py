@@ -234,7 +234,7 @@ class _Reading:
         )
 
     def to_rows(self) -> ShownRows:
-        """Return the state under the model's names."""
+        """Return the rows under the model's column names."""
         table = as_pinned(self.table, self.metadata, self.state[1])
         physical = dict(column_map(self.snapshot, table))
         read: dict[str, str] = {}

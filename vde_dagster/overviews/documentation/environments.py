@@ -260,7 +260,10 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield models whose rows differ; a table whose current state both sides show is equal."""
+        """Yield the models whose rows differ.
+
+        If both sides show the current state of one table, its rows are equal.
+        """
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):

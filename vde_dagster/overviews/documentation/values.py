@@ -286,7 +286,7 @@ class DefinitionDifference:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """Table whose rows a publication changed; None for an unknown number.
+    """Table whose rows a publication changed; unknown numbers are None.
 
     Args:
         what: `new`, `changed`, or `back` after a rollback.

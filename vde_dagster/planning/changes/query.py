@@ -211,10 +211,13 @@ def weigh_versions(before: str | None, after: str | None, pairs: Sequence[Column
 def weigh_commits(
     legs: Iterable[Leg], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
 ) -> str:
-    """Write the query of the rows that commits wrote (weight 1) and removed (weight -1).
+    """Write the query of the rows that commits added (weight 1) or removed (weight -1).
 
-    Copied rows are included; they cancel out. `columns` are the later version's columns, `types`
-    the Spark SQL types of the current table's columns.
+    Rows that a commit only copied are included, because their two weights cancel out.
+
+    Args:
+        columns: The later version's columns.
+        types: Spark SQL types of the current table's columns.
     """
     parts = []
     for leg in legs:
@@ -262,12 +265,12 @@ def weigh_lineage(
 def changes_query(
     weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: Step
 ) -> str:
-    """Write the query of the changes: rows whose weights do not add up to zero.
+    """Write the query of the changed rows: rows whose weights do not add up to zero.
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
         key: Columns that identify rows, or none. If one row of a key was removed and one added,
-            they are returned as the two images of an update.
+            they are returned as an update: the row before and the row after it.
     """
     names = [f"c{i}" for i in range(len(columns))]
     net = net_rows(weighed, columns)
@@ -320,7 +323,10 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool 
 
 
 def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
-    """Write the query that returns no change, or one `resync` mark: replace the copy."""
+    """Write a query that returns no change, or a single `resync` row.
+
+    The `resync` row means that a reader must replace its copy of the view.
+    """
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
     return (
         f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
@@ -369,7 +375,7 @@ class ColumnsOfSteps:
 
     @property
     def last(self) -> tuple[ViewColumn, ...]:
-        """The columns after the last step."""
+        """The view's columns after the last step."""
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:

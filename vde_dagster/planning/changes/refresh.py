@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 
 class RefreshCode(str, Enum):
-    """Reason for a method; with all but the first two, all rows are computed."""
+    """Reason for the method of a fill; all but the first two lead to computing all rows."""
 
     ASKED = "asked"
     """The model's kind asks for changes."""
@@ -117,13 +117,13 @@ class MeasuredFill:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Seconds of work: a fixed part, and a factor of the rule of thumb's seconds."""
+    """Linear cost in seconds: a fixed part, plus a factor times the seconds of a rule of thumb."""
 
     fixed: float
     factor: float
 
     def seconds(self, work: float) -> float:
-        """Return the seconds of an amount of work."""
+        """Estimate the seconds for an amount of work."""
         return self.fixed + self.factor * work
 
 
@@ -141,7 +141,10 @@ FEWEST = 6
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Seconds of a fill as a function of its sizes, for both ways to compute rows."""
+    """Costs of a fill's two methods: to compute all rows, or only the rows that changes affect.
+
+    Each cost is in seconds, and depends on the sizes of the fill.
+    """
 
     whole: Line
     changes: Line
@@ -157,7 +160,8 @@ class RefreshCosts:
     def fit(self, fills: Iterable[MeasuredFill]) -> RefreshCosts:
         """Return the costs that fit fills best, by least squares.
 
-        A way with fewer than `FEWEST` fills is scaled by the speed of the other way's fills.
+        If a method has fewer than `FEWEST` fills, its costs are scaled by the speed of the other
+        method.
 
         >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 600_000_000, 100_000_000)]
         >>> fills = [MeasuredFill(False, one, 4 + 2 * WHOLE_RATE * one.inputs) for one in sizes]
@@ -211,7 +215,7 @@ def _work(sizes: RefreshSizes, *, from_changes: bool) -> float:
 
 
 def _fit(line: Line, fills: Sequence[MeasuredFill], from_changes: bool) -> Line | None:
-    """Fit a line with neither a negative fixed part nor a negative factor; None for few fills."""
+    """Fit a line without a negative fixed part or factor; None if there are too few fills."""
     if len(fills) < FEWEST:
         return None
     xs = [_work(one.sizes, from_changes=from_changes) for one in fills]
@@ -235,6 +239,6 @@ _LEAST_SPREAD = 0.1
 
 
 def _speed(line: Line, fills: Sequence[MeasuredFill], from_changes: bool) -> float:
-    """Return how many times longer than estimated fills took."""
+    """Return the ratio of the fills' measured seconds to the estimated seconds."""
     expected = sum(line.seconds(_work(one.sizes, from_changes=from_changes)) for one in fills)
     return sum(one.seconds for one in fills) / expected if expected > 0 else 1.0

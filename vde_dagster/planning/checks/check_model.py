@@ -266,7 +266,7 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def changes_not_followed(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Warn of `refresh changes` where each fill computes all rows, whatever its inputs are."""
+    """Warn that `refresh changes` has no effect, because each fill computes all rows anyway."""
     model = known.model
     refresh = model.kind.refresh if isinstance(model.kind, Full) else "whole"
     if model.query is None or refresh != "changes":
@@ -476,7 +476,7 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find assignments that add to existing rows in a model that merges an interval repeatedly.
+    """Find assignments of a merge that count rows twice, because lookback merges the rows again.
 
     SQLMesh calls such models non-idempotent; its documentation does not mention their lookback:
     https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
@@ -520,7 +520,10 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns to whose old values an expression adds: a repeated merge changes them."""
+    """Return the columns whose old values an expression adds to.
+
+    A second merge of the same rows would change these columns again.
+    """
     return set(_computed_with(read_expression(text).tree, False))
 
 

@@ -248,7 +248,7 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Return whether a snapshot lists all columns of its view; it does if it has a table."""
+    """Return whether all columns of a snapshot's view are known; a star may add unknown columns."""
     if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
         return True
     from vde_dagster.sql.reading import read_query

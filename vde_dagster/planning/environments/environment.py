@@ -190,7 +190,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
 
 
 def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
-    """Return the error that an environment was published after the plan was created."""
+    """Return the error for an environment that was published after the plan was created."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
     return ConflictError(

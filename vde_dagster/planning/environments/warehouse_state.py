@@ -29,7 +29,8 @@ from vde_dagster.project.model import Model
 class Previewed:
     """A definition that an environment previews as a change in place, on a branch.
 
-    `anew` are environments that show the same definition with a separate, fully computed table.
+    Args:
+        anew: Environments that show the same definition with a separate, fully computed table.
     """
 
     environment: str
@@ -178,9 +179,9 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that lets rehashed snapshots extend an earlier definition's table again.
+    """Return a function that makes rehashed snapshots extend production's tables as before.
 
-    They keep their inherited hashes, because the table has rows of several definitions.
+    The snapshots keep their inherited hashes, because the tables have rows of several definitions.
     """
 
     def revise(plain: Snapshot) -> Snapshot:

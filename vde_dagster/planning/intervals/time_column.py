@@ -74,7 +74,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return `condition`, or a shorter one that parses the column if that lists many values."""
+        """Return `condition`, or one that parses the column if `condition` lists many values."""
         shortest = finest(self.pattern)
         if shortest is None or not self._is_formatted or keeps_order(self.pattern):
             return self.condition(interval)
@@ -115,7 +115,10 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Refuse intervals that start or end within one value of the column."""
+        """Return the interval; refuse it if it starts or ends within one value of the column.
+
+        With `partials`, an end within a value is moved to the end of that value.
+        """
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)
             interval = Interval(interval.start, end)

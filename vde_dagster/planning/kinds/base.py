@@ -35,7 +35,7 @@ class Meaning:
         return None
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the properties that determine a table's rows, as readers see them.
+        """Return the row version: a hash of everything that determines the rows that readers see.
 
         Raises:
             ProjectError: The kind names a column that the query does not have.
@@ -43,7 +43,7 @@ class Meaning:
         return version.rows
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash `rows`, the hash of the rows, with everything else that determines them."""
+        """Return the fill version: a hash of the row version `rows` and of the model's `marks`."""
         return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
@@ -59,9 +59,9 @@ class Meaning:
         return dict.fromkeys(model.depends_on, how)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key columns of kinds whose fills replace only rows of changed keys.
+        """Return the key columns of a kind whose fills replace only the rows of changed keys.
 
-        Empty for other kinds. Filling a key again must change nothing while its input is unchanged.
+        Empty for other kinds. A fill of a key whose input is unchanged must change nothing.
         """
         return ()
 
@@ -93,7 +93,7 @@ class Meaning:
         """Return the columns that the kind adds, with their versions.
 
         Raises:
-            ProjectError: The query has a column of that name.
+            ProjectError: The query has a column with the name of an added column.
         """
         made = {name.lower() for name in version.columns}
         for column in model.kind.added_columns:
@@ -117,7 +117,7 @@ class Meaning:
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the computation of a column that the kind adds."""
+        """Return the version of a column that the kind adds."""
         return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:

@@ -15,7 +15,10 @@ class CustomMeaning(IncrementalMeaning):
     """Rules of CUSTOM: the function may compute each row from all columns of all input rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the function's code, its properties, and every column in order to the hash."""
+        """Return the row version.
+
+        It also depends on the function's code, its properties, and every column in order.
+        """
         kind = Custom.from_model(model)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version

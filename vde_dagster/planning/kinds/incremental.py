@@ -27,7 +27,7 @@ class IncrementalMeaning(Meaning):
     """Rules of a table that is filled in parts; an audit of one part covers only that part."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows, and the number of earlier intervals that are filled again (lookback)."""
+        """Return the fill version, which also depends on the lookback."""
         kind = model.kind
         return digest("fill", rows, kind.name, str(kind.lookback), *model.marks)
 
@@ -47,13 +47,19 @@ class TimeRangeMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace the rows of an interval."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the time column to the hash: rows outside of filled intervals are never written."""
+        """Return the row version, which also depends on the time column.
+
+        Rows outside of filled intervals are never written.
+        """
         kind = IncrementalByTimeRange.from_model(model)
         column = self.column_version(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the time column; others may repeat in intervals."""
+        """Return the query's keys that include the time column.
+
+        A key without the time column may be repeated in another interval.
+        """
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
@@ -65,13 +71,18 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return true unless the model reads itself: rows depend only on their own unit of time."""
+        """Return true unless the model reads itself.
+
+        In all other models, rows depend only on their own interval.
+        """
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
         """Return the maximum number of intervals per job.
 
-        A condition must list the values of a format that does not sort by time.
+        If the texts of the time column do not sort by time, a condition must list them, which
+        limits
+        the number of intervals.
         """
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
@@ -83,7 +94,10 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return how many texts in a format one unit has; None if texts in it sort by time."""
+    """Return the number of texts that a time format has in one interval unit.
+
+    None if texts in the format sort by time, so that a condition need not list them.
+    """
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -98,11 +112,14 @@ class PartitionMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace every partition of the returned rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the hash of the rows, with the partitioning of the table."""
+        """Return the row version, which also depends on the table's partitioning."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the partition: a fill writes whole partitions."""
+        """Return the query's keys that include the partition.
+
+        A key without the partition may be repeated in another partition.
+        """
         by = {
             name.lower()
             for text in model.partitioned_by
@@ -117,14 +134,17 @@ class UnmanagedMeaning(PartitionMeaning):
     """Rules of kinds that keep the rows of all fills, except with `insert_overwrite`."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash whether fills replace rows, and the partitioning."""
+        """Return the row version, which also depends on whether fills replace whole partitions."""
         kind = IncrementalUnmanaged.from_model(model)
         if kind.insert_overwrite:
             return digest("overwritten", super().rows(model, version))
         return digest("appended", version.rows)
 
     def fill(self, model: Model, rows: str) -> str:
-        """Add the unit of time to the hash, as a change to a smaller unit would fill rows again."""
+        """Return the fill version, which also depends on the interval unit.
+
+        After a change to a smaller unit, runs would fill existing rows again.
+        """
         filled = super().fill(model, rows)
         return digest("fill", filled, Cadence.of(model).unit.name)
 

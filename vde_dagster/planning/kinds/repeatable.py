@@ -220,7 +220,7 @@ _COMPOSED = re.compile(
 
 
 def _is_composed(node: exp.Expr) -> bool:
-    """Return whether an expression builds a constant text from parts of a word such as `now`."""
+    """Return whether an expression joins constant texts that may form a word such as `now`."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

@@ -26,7 +26,11 @@ class ScdMeaning(Meaning):
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the compared columns, the validity times' source and `marks` to the hash."""
+        """Return the row version.
+
+        It also depends on the key, the compared columns, the source of the validity times, and
+        `marks`.
+        """
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)
@@ -59,13 +63,13 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash `rows`, which `rows()` computed from everything else that determines the history."""
+        """Return the fill version; `rows` already has everything that determines the history."""
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key with `refresh changes`; none for a dbt snapshot.
+        """Return the key of a model with `refresh changes`, unless it is a dbt snapshot.
 
-        At each fill, a dbt snapshot begins new versions of rows whose key is NULL.
+        Each fill of a dbt snapshot begins new versions of rows whose key is NULL.
         """
         kind = ScdType2.from_model(model)
         return kind.key_columns if kind.refresh == "changes" and not kind.as_dbt else ()
@@ -76,10 +80,11 @@ class ScdMeaning(Meaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with the start or end of validity, and keys that blocking audits check.
+        """Return the key with the start or the end of validity, and keys that audits check.
 
-        No two versions of a key start or end at the same time, except with `as_dbt`. Audits check
-        the whole table after every fill.
+        Two versions of a key never start, or end, at the same time, except with `as_dbt`: then only
+        the
+        audited keys are returned. Audits check the whole table after every fill.
         """
         kind = ScdType2.from_model(model)
         if kind.as_dbt:
@@ -102,7 +107,10 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the rows' version with the column's role: start or end of validity, or deletion."""
+        """Return the version of an added column: a hash of the row version and the column's role.
+
+        The roles are start of validity, end of validity, and deletion.
+        """
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)

@@ -48,7 +48,7 @@ class QueryMeaning(Meaning):
     """Rules of a query that readers inline."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Hash the rows only: nothing is filled."""
+        """Return a hash of `rows` alone, because a query has no table to fill."""
         return digest("query", rows)
 
 
@@ -141,7 +141,7 @@ def _filled_args(node: exp.Expr) -> set[str]:
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
-    """Return whether an output keeps one row per group; a generator may return no row."""
+    """Return whether an output surely has one row per group; a generator may have none."""
     from sqlglot import exp
 
     if isinstance(expression, exp.Cast):

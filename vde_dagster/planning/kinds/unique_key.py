@@ -21,7 +21,10 @@ class UniqueKeyMeaning(IncrementalMeaning):
     """Rules of a merge: one row per key, the newest; or, by a dbt strategy, all rows of a key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, the rule for several rows of one key, and the merge clauses to the hash."""
+        """Return the row version, which also depends on the key and on how a fill merges rows.
+
+        How a fill merges rows includes which of several rows of one key it keeps.
+        """
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))
@@ -35,20 +38,20 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key with `refresh changes`; none for a dbt strategy.
+        """Return the key of a model with `refresh changes`, unless it has a dbt strategy.
 
-        At each fill, a dbt strategy may insert rows whose key is NULL again.
+        With a dbt strategy, each fill may insert rows whose key is NULL again.
         """
         kind = IncrementalByUniqueKey.from_model(model)
         return kind.unique_key if kind.refresh == "changes" and not kind.strategy else ()
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Add the mode of refreshing to the batches."""
+        """Return the properties of batches and restatements, and the mode of refreshing."""
         parts = super().metadata(model)
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns that determine the key; they are unique, because the key is.
+        """Return the columns that determine the key, because each key occurs only once.
 
         Empty for a dbt strategy, for a filter that allows a second row of a key, and for a clause
         that sets a column of the key.
@@ -113,10 +116,12 @@ def check_steady(
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
-    """Refuse functions with several values per row in an expression (`text`) of a kind.
+    """Check that an expression of a model's kind calls only functions with one value per row.
 
     Args:
         functions: The functions that the expression calls, in lower case.
+        text: The expression, for the message.
+        refused: The kinds of functions to refuse.
 
     Raises:
         ProjectError: The expression calls such a function; the error has its place.

@@ -36,13 +36,13 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Ranges whose rows a restatement changes (UTC).
+    """Ranges (UTC) whose rows a restatement changes.
 
     Args:
-        tables: By id of each table that the restatement computes again.
-        external: By external model selected for the restatement.
-        names: By model, for tables whose inputs are unknown.
-        previews: Ids of the previews of these tables, whose branches have the old rows.
+        tables: Ranges by id of each table that the restatement computes again.
+        external: Ranges by external model selected for the restatement.
+        names: Ranges by model, for tables whose inputs are unknown.
+        previews: Ids of the previews of these tables; their branches have the old rows.
     """
 
     tables: Mapping[str, IntervalSet]
@@ -162,9 +162,9 @@ class _Found:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Apply changes to tables that no version contains, by the models that they read.
+        """Apply changes to tables that no version contains, by the names of models that they read.
 
-        It is unknown which version of a model they read, so changes of all versions count.
+        It is unknown which version of a model such a table read, so changes of all versions count.
         """
         waiting = [
             table
@@ -246,7 +246,8 @@ class AffectedIntervals(NamedTuple):
 
     Args:
         changed: Ranges (UTC) where the table's readers see changed rows.
-        widened: Reason why more than the whole intervals around the change are filled, if so.
+        widened: Reason for filling more than the intervals of the change; None if no more is
+            filled.
     """
 
     intervals: IntervalSet
@@ -262,10 +263,12 @@ def affected_intervals(
 ) -> AffectedIntervals:
     """Return the filled ranges of a table that a change of its inputs affects.
 
-    A table that is written as a whole is computed again for its last slot; its readers see changes
-    only in the changed ranges, as after any run. A table whose rows build on its earlier rows is
-    affected from the change to its end. A table that does not keep rows by interval can only be
-    computed again from its beginning.
+    A table that is written as a whole is computed again for its last slot, but its readers see
+    changes
+    only in the changed ranges. A table whose rows build on its earlier rows is affected from the
+    change
+    to its end. A table that does not keep rows by interval can only be computed again from its
+    beginning.
 
     Args:
         filled: The table's filled ranges (UTC).

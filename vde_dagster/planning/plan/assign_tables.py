@@ -69,7 +69,7 @@ def assign_tables(
 def _require_one_of_each(
     assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
 ) -> None:
-    """Check that a plan shows no two branches of one Iceberg table; keep pairs shown already."""
+    """Check that a plan shows no two branches of one Iceberg table, unless already shown."""
     shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
     known: dict[TableRef, tuple[ModelName, str]] = {}
     for name, table in assigned.items():
@@ -152,7 +152,7 @@ class _Assignment:
     def _in_place(
         self, snapshot: Snapshot, forward: Forward, made_of: tuple[str, ...]
     ) -> PhysicalTable:
-        """Return the table that a snapshot extends, or a branch of it."""
+        """Return the production table that a snapshot extends, or a preview branch of it."""
         table = self.state.tables.get(forward.table_id)
         deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
         if not deployed:
@@ -208,7 +208,7 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Return whether the snapshot computes every column of a table, so that it can fill the table.
 
-    In a table that changed in place, columns that the snapshot lacks are NULL in new rows.
+    In a table that changed in place, the snapshot may lack columns; new rows have NULL in them.
     """
     if not _offers(table, snapshot):
         return False
@@ -300,8 +300,8 @@ def choose_filler(
 
     Args:
         snapshot: The snapshot that the table serves; preferred if it computes all columns.
-        definition: The snapshot that created the table. It still fills surplus columns if it has
-            the same meaning with the target's parents.
+        definition: The snapshot that created the table. It is returned if it still computes all
+            columns when it is built on the target's parents.
     """
     if covers(table, snapshot):
         return snapshot
@@ -381,9 +381,9 @@ def _with_new_fields(
 
 
 def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
-    """Return a table in its state after another definition starts to fill it.
+    """Return a table as recorded after a new definition is deployed to it.
 
-    `widened` has the new Spark SQL types by output column.
+    `widened` maps output columns to their new Spark SQL types.
     """
     types = {
         physical: widened[output]

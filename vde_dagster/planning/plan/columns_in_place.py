@@ -128,7 +128,7 @@ class ColumnsInPlace:
         was: str,
         own: Fields,
     ) -> bool:
-        """Continue a nested column with other fields; return False if it changes as a whole."""
+        """Keep a nested column and merge its fields; return False if its whole type changes."""
         if not (is_nested(was) and is_nested(column.type) and is_nested(place.type)):
             return False
         assert column.type is not None
@@ -184,7 +184,10 @@ class ColumnsInPlace:
         return next((one for one in self.table.columns if one.is_version(old.version)), None)
 
     def _new_version(self, column: OutputColumn) -> str:
-        """Hash a column that existing rows lack; earlier definitions' columns keep their hash."""
+        """Return the version of a column that existing rows lack.
+
+        If the table has the column from an earlier definition, the version stays the same.
+        """
         name, known = column.name.lower(), self.table.columns
         if any(one.name.lower() == name and one.is_version(column.version) for one in known):
             return column.version
@@ -226,5 +229,5 @@ def _change_of_fields(
 
 
 def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether a query makes structs with the fields of all other structs, in any order."""
+    """Return whether `made` has all structs of `own`, with their fields in any order."""
     return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))

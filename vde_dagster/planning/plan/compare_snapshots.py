@@ -14,7 +14,10 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return a model's change and its category; None is the side without the model."""
+    """Return a model's change and its category.
+
+    An added model has no `old` snapshot, and a removed model has no `new` snapshot.
+    """
     if new is None:
         return Change.REMOVED, None
     if old is None:
@@ -53,7 +56,7 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Return whether a view becomes a table that fills replace whole, which has the same rows."""
+    """Return whether a view becomes a table with the same rows, which each fill replaces."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 

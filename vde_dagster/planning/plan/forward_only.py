@@ -145,7 +145,7 @@ class ForwardOnly:
     findings: list[Finding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a snapshot as a change in place of production's table, or the snapshot itself."""
+        """Return a snapshot that reuses production's table in place, or `plain` itself."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
@@ -183,7 +183,10 @@ class ForwardOnly:
     def _note_recomputation(
         self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
     ) -> None:
-        """Refuse to recompute a model with a physical version; warn for a forward-only model."""
+        """Report that a model is recomputed.
+
+        It is an error for a model with a physical version, and a warning for a forward-only model.
+        """
         model = plain.model
         refuses = model.physical_version is not None
         if refuses or model.kind.forward_only:

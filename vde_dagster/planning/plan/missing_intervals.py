@@ -112,7 +112,7 @@ def missing_intervals(
 
 
 def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
-    """Return the wanted ranges that must be filled, so that one fill covers each unit.
+    """Return the wanted ranges that must be filled, so that a single fill computes each unit.
 
     A unit that was filled in part (while it was in progress, or by hours before the cron became
     daily) is filled again from its beginning, because a query computes its rows from the whole
@@ -168,7 +168,7 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the first range within limits if it starts where the filled ranges end, else none."""
+    """Return the first range of `within` if it starts where the filled ranges end, else nothing."""
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)

@@ -138,7 +138,10 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return the ranges, before an instant, that a reader of the model's parents lacks."""
+        """Return ranges, before an instant, that are missing in a model's parents.
+
+        They are listed by the ancestor whose rows are missing.
+        """
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:
@@ -189,7 +192,7 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 
 
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
-    """Return the parent intervals that full tables lack when a plan builds them, by table id.
+    """Return the parents' intervals that are missing when a plan builds full tables, by table id.
 
     `default_start` is the start of models that declare none (UTC).
     """

@@ -279,7 +279,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model, and if not, the reason why no run may skip it."""
+        """Return whether a run may skip a model; if no run ever may, also the reason for that."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
@@ -288,7 +288,7 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model without restatement gets a new table that lacks the old rows."""
+        """Return whether a model with restatement disabled loses rows by getting a new table."""
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -336,7 +336,10 @@ class _Planner:
         return known is not None and known.layout_hash != snapshot.layout_hash
 
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
-        """Return the work for a model whose parents are planned; none without a table."""
+        """Return the work on a model's table; a model without a table has no work.
+
+        The model's parents must be planned before.
+        """
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)

@@ -230,7 +230,7 @@ class _Seen:
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:
-        """Return why a table is not computed again."""
+        """Return the reason why a table must not be computed again; None if it may be."""
         kind = snapshot.model.kind
         if table.id in self.protected:
             return RefusalCode.PRODUCTION_TABLE

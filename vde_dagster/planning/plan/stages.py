@@ -15,7 +15,7 @@ Names = tuple[ModelName, ...]
 
 @dataclass(frozen=True, slots=True)
 class RunUnitTests:
-    """Unit tests of the models that the plan builds or changes; a failure ends the apply."""
+    """Stage that runs unit tests of models that the plan builds or changes; stops at a failure."""
 
     name: ClassVar[str] = "test"
     models: Names
@@ -23,7 +23,7 @@ class RunUnitTests:
 
 @dataclass(frozen=True, slots=True)
 class RunStatements:
-    """Statements of the environment, before all fills or after the publication."""
+    """Stage that runs the environment's statements before all fills, or after the publication."""
 
     name: ClassVar[str] = "statements"
     when: Literal["before", "after"]
@@ -32,7 +32,11 @@ class RunStatements:
 
 @dataclass(frozen=True, slots=True)
 class LockTables:
-    """Models whose tables the plan writes; published tables are locked for the whole apply."""
+    """Stage that locks the published tables, among those that the plan writes, for the whole apply.
+
+    Args:
+        models: All models whose tables the plan writes.
+    """
 
     name: ClassVar[str] = "lock"
     models: Names
@@ -40,7 +44,7 @@ class LockTables:
 
 @dataclass(frozen=True, slots=True)
 class FillTables:
-    """Models to fill, audit or create a table for, parents first.
+    """Stage that fills, audits or creates the tables of models, parents first.
 
     `after` has, by model, the models that are processed before it.
     """
@@ -56,7 +60,7 @@ class FillTables:
 
 @dataclass(frozen=True, slots=True)
 class AuditAfterFills:
-    """Models with audits that read tables filled after them."""
+    """Stage that audits models whose audits read tables that are filled later than the models."""
 
     name: ClassVar[str] = "audit"
     models: Names
@@ -64,7 +68,7 @@ class AuditAfterFills:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLayouts:
-    """Tables whose partitioning, sort order or properties change in place."""
+    """Stage that changes partitioning, sort order or properties of existing tables."""
 
     name: ClassVar[str] = "layout"
     models: Names
@@ -72,7 +76,7 @@ class ChangeLayouts:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """All views, branches, tables changed in place and the environment's record, in one commit.
+    """Stage that commits views, branches, changes of tables in place and the environment's record.
 
     Args:
         version: The environment's next version.

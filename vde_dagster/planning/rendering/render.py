@@ -140,7 +140,10 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Return names for tables without an alias, by `id`; equal names in one FROM get the schema."""
+    """Return names for tables without an alias, by `id`.
+
+    If tables of one FROM have equal names in several schemas, their names include the schema.
+    """
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:
         select = table.find_ancestor(exp.Select)

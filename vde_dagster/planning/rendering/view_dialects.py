@@ -59,7 +59,10 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 
 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
-    """Write a column in the type that a definition shows; a cast names the fields of a ROW."""
+    """Write Trino SQL that converts a column to the type that a definition shows.
+
+    `has` is the column's Spark SQL type, if it is not `fields.has`.
+    """
     if fields is None:
         return value
     if not is_nested(fields.has):
@@ -252,7 +255,9 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 def write_out_stars(tree: exp.Expr) -> bool:
     """Replace stars with EXCEPT by their columns, in place; return whether all could be replaced.
 
-    The columns of a table that is read by name are unknown here.
+    A star over a table that is read by name cannot be replaced, because the table's columns are
+    unknown
+    here.
     """
     from sqlglot import exp
 

@@ -66,7 +66,7 @@ def define_view(
 ) -> ViewDefinition | None:
     """Define a model's view in an environment whose tables exist; None for models without a view.
 
-    `catalog_names` has the catalog's name by dialect, where it differs.
+    `catalog_names` maps a dialect to the name of the catalog in it, if that is not `catalog`.
     """
     binding = _with_kept_types(resolver.resolve(name))
     if not has_view(binding):

@@ -143,7 +143,7 @@ class Snapshot:
 
     @property
     def standalone_hash(self) -> str:
-        """Hash of the definition's meaning without an inherited table."""
+        """Hash of what the definition means if it does not inherit a production table."""
         own = (self.standalone_fill, self.metadata_hash, self.layout_hash)
         columns = (part for column in self.standalone_columns for part in column)
         return digest("snapshot", str(self.name), *own, *columns)
@@ -182,7 +182,7 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The query's columns, with their versions without an inherited table."""
+        """The query's columns, with the versions that they have without an inherited table."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)

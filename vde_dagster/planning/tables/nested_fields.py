@@ -385,7 +385,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Return, by path in the query, the path in the table of each struct that is shown."""
+    """Map the path of each shown struct in the query to the struct's path in the table."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

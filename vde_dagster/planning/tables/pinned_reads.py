@@ -150,7 +150,7 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a reader continues with; `line` has all commits, newest first.
+    """Return the commits that a reader reads next; `line` has all commits, newest first.
 
     The range starts after the last read if every later commit only added rows. Otherwise (rows were
     changed or removed, or the last read commit has expired) the range covers all rows, which

@@ -63,8 +63,9 @@ class PhysicalColumn(NamedTuple):
 class Part(NamedTuple):
     """A part of an interval unit that was filled before the unit ended, and will be filled again.
 
-    It may be computed from parts of its parents' units. For a definition with a shorter unit, the
-    part's hours would look complete, so they do not count as filled for such a definition.
+    The part may be computed from parts of its parents' units. If a definition with a shorter unit
+    reads the ranges of the table, the part does not count as filled, although it may contain whole
+    units of that definition (for example hours of an unfinished day).
     """
 
     interval: Interval
@@ -73,11 +74,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A branch of another table that previews a change in place.
+    """A branch of a table that previews a change of the table in place.
 
     Args:
-        of: Id of the other table.
-        inherited: The ranges that the other table had when the branch was created (UTC).
+        of: Id of the table.
+        inherited: The ranges that the table had when the branch was created (UTC).
     """
 
     of: str
