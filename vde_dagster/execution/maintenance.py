@@ -37,7 +37,12 @@ _PLUGINS: Seam[Exporter] = Seam("exporters")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Result of an exporter's call; `forgotten` records had expired before the call."""
+    """Result of an exporter's call.
+
+    Args:
+        last: Number of the last record that the exporter has stored.
+        forgotten: Number of records that had expired before the call.
+    """
 
     records: int
     last: int
@@ -83,7 +88,7 @@ class Maintenance:
         return fsck(self.handles.lakehouse, grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
-        """Write state and catalog to a file; return its rows by table.
+        """Write state and catalog to a file; return the number of written rows by table.
 
         Raises:
             UsageError: The file exists, or its folder does not.

@@ -141,7 +141,7 @@ class PlanTasks:
         return tables_read(filler, self._resolver(), self.catalog)
 
     def facts_without_inputs(self, table: PhysicalTable) -> FillFacts:
-        """Return the facts of a fill without known inputs."""
+        """Return the facts of a fill whose inputs are unknown."""
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
@@ -152,7 +152,7 @@ class PlanTasks:
     def _digest_ranges(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval
     ) -> tuple[Interval, ...]:
-        """Return the single intervals of a range, if they are few, else the range."""
+        """Return the ranges that get separate digests: each interval if they are few, else all."""
         sets = len(self.digest_sets.get(table.id, ()))
         if not sets or not filler.is_incremental:
             return (interval,)
@@ -214,7 +214,7 @@ class AuditTasks:
         If an audit names the model itself, it reads the same branch.
 
         Args:
-            branch: The branch to read, or None for the table's own.
+            branch: The branch to read, or None for the table's own branch.
         """
         resolver, catalog = self.resolver, self.catalog
         if table is not None and branch is not None:
@@ -312,7 +312,7 @@ class Written:
             self.branches = {key: branch for key, branch in rest if key != table_id}
 
     def put_table(self, table: PhysicalTable) -> None:
-        """Show readers of a table its new columns."""
+        """Let readers of a table see its new columns."""
         with self._lock:
             self.tables = {**self.tables, table.id: table}
 

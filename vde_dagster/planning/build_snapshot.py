@@ -125,7 +125,7 @@ def _meaning(
     functions: Sequence[str],
     tree: exp.Expr | None,
 ) -> _Meaning:
-    """Return a model's version, columns and reads from its query or code, without its kind."""
+    """Return a model's version, columns and reads from its query or code; ignore its kind."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).standalone_version(model)
@@ -186,11 +186,11 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Add the types of parents' columns that changed in place, without a new version, to a version.
+    """Include in-place type changes of parents' columns in a version.
 
-    A new field affects only outputs that read the whole column; a wider type affects every output
-    that
-    reads the column. Without a `query`, as for Python code, all columns of the parents are read.
+    These columns keep their versions. A new field affects only outputs that read the whole column;
+    a wider type affects every output that reads the column. Without a `query`, as for Python code,
+    all columns of the parents are read.
     """
     changed = {
         (str(name), column.lower()): digest("fields", *(text for one in own for text in one.texts))
@@ -269,7 +269,7 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
 
 
 def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
-    """Return the columns' versions, combined with the declared types that the write casts to."""
+    """Return the columns' versions, which include the declared type that values are cast to."""
     types = {column.name.lower(): column.type for column in model.columns}
     return {
         name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value
@@ -304,8 +304,7 @@ def _python_meaning(
     """Return a Python model's version and the columns that it reads.
 
     They follow from the model's queries if these can be found; otherwise it reads all columns of
-    its
-    parents.
+    its parents.
     """
     columns = [column.name for column in model.columns]
     text, why = _python_text(python), "a Python model"

@@ -77,7 +77,8 @@ def build_snapshots(
             cannot be corrected, such as stored ones.
         canonicaliser: Version of the hashing code, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
-        revise: Turns a snapshot computed from its definition alone into the one its children read.
+        revise: Turns a snapshot computed from its definition alone into the snapshot that its
+            children read.
         workers: Processes that build a part of many snapshots.
 
     Raises:

@@ -84,7 +84,7 @@ Changes = ChangedKeys | ChangedRows | ChangedGroups
 
 @dataclass(frozen=True, slots=True)
 class FillTask:
-    """Fill one interval of one physical table (or all of it, for kinds without intervals).
+    """Task to fill one interval of a physical table (or all of it, for kinds without intervals).
 
     Args:
         columns: (output column of the snapshot, physical column), in physical order.
@@ -103,8 +103,8 @@ class FillTask:
         digest_ranges: The ranges of the interval that get separate digests.
         base: The branch that a missing `branch` starts from; None for the table's own branch.
         completes: Whether the plan fills no later interval of the table.
-        changed: How the rows differ from the table's rows, see `Meaning.refreshes`; None where any
-            row may differ.
+        changed: How the rows differ from the table's rows, see `Meaning.refreshes`; None if any row
+            may differ.
     """
 
     plan_id: str
@@ -143,9 +143,9 @@ class FillResult:
         seconds: Wall-clock duration; None if unknown.
         bytes: Bytes added by the commit, when its summary contains the figure.
         output: Digests of the written rows, when the task requested them and they were computed.
-        task_seconds: Total run time of the engine's tasks; None when the engine does not report it.
+        task_seconds: Total run time of the engine's tasks; None if the engine does not report it.
         bytes_read: The size of the files that the tasks scanned, without files of changed rows;
-            None when not known for all.
+            None if the size of any file is unknown.
         notes: Warnings about the rows, shown to people who watch the fill.
         why_all: Why all rows were computed although the task has changed rows; empty otherwise.
     """
@@ -163,15 +163,15 @@ class FillResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditTask:
-    """Run one audit's query.
+    """Task to run one audit's query.
 
     Args:
         audit: The audit's label.
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
         before: Statements that prepare the session of the query.
-        external: Quoted namespace and name of an external model's table, whose absence is a
-            failing row; empty for other models.
+        external: Quoted namespace and name of an external model's table, whose absence is a failing
+            row; empty for other models.
     """
 
     plan_id: str

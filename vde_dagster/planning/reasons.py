@@ -9,7 +9,7 @@ from vde_dagster.base.names import ModelName
 
 
 class ReasonCode(str, Enum):
-    """Kind of a reason; the comment lists what `Reason.names` contains."""
+    """Kind of a reason; the comment at each code lists what `Reason.names` contains."""
 
     # The model itself.
     ADDED = "added"

@@ -191,8 +191,8 @@ def plain_table(
     Args:
         narrow: Whether the table fits into Dagster's metadata, where columns are as wide as their
             words. If it is too wide, empty columns are left out and long words are cut in their
-            middle. Columns that do not fit are listed below the table, so the deciding columns
-            come first.
+            middle. Columns that do not fit are listed below the table, so the caller puts the most
+            important columns first.
     """
     if narrow:
         columns, rows, left = _fitting(columns, rows)
@@ -242,7 +242,7 @@ def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> float:
 
 
 def _longest_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Return the length of the longest word of each column's heading and cells."""
+    """Return, for each column, the lengths of the longest words in its heading and in its cells."""
     return [
         (word_width(name), max((word_width(row[place]) for row in rows), default=0))
         for place, name in enumerate(columns)

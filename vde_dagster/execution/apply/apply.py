@@ -241,7 +241,7 @@ class _Run:
         self._models = {model.name: model for model in plan.models}
 
     def run(self, stage: Stage) -> None:
-        """Run one stage; all earlier stages have ended."""
+        """Run one stage after all earlier stages have ended."""
         match stage:
             case RunUnitTests():
                 self._applier.run_tests(self._plan)

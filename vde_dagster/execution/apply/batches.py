@@ -123,7 +123,7 @@ def cut_by_bytes(
 ) -> tuple[list[Interval], float] | None:
     """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
-    A parent's bytes without a known interval are assumed to lie between the table's first instant
+    Bytes of a parent whose interval is unknown are assumed to lie between the table's first instant
     and the last missing one.
 
     Returns:
@@ -175,7 +175,7 @@ def with_batches(handles: Handles, plan: Plan) -> Plan:
 def cut(
     missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
 ) -> Iterator[Interval]:
-    """Yield the longest batches of whole units up to a limit of bytes; one unit may exceed it."""
+    """Yield batches of whole units, as long as a limit of bytes allows; at least one unit."""
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return

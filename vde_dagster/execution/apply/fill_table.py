@@ -180,8 +180,8 @@ class TableFiller(Auditor):
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Determine the branch for writing a table.
 
-        A model must wait for the publication, too, if it reads rows that wait: if the plan is
-        abandoned, no rows computed from unpublished rows may remain.
+        If a model reads rows that wait for the publication, its own rows wait, too. Otherwise rows
+        that were computed from unpublished rows would remain if the plan is abandoned.
         """
         waiting = self.tasks.written.branches
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)

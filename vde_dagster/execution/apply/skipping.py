@@ -280,7 +280,7 @@ def moved(
 
 
 def _file(read: TableRead, location: str) -> str:
-    """Return the metadata file's name; empty for a read of another branch than `main`."""
+    """Return the name of a table's metadata file; empty if another branch than `main` is read."""
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 

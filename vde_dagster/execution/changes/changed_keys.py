@@ -254,7 +254,7 @@ class _Input:
 
     @property
     def _has_plain_commits(self) -> bool:
-        """Whether the files that the commits added have exactly the added rows."""
+        """Whether the files that the commits added contain exactly the added rows."""
         return self.only_added and isinstance(self._way(), tuple)
 
     def _changed(self, *, signed: bool) -> str:

@@ -148,7 +148,7 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model to compare; a side is None if its version does not have the model.
+    """Two versions of a model to compare; one side may lack the model.
 
     Args:
         since: Number of the earlier version.
@@ -281,7 +281,7 @@ def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> 
 
 
 def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
-    """Return the first key with all of its columns in both versions."""
+    """Return the first key whose columns all exist in both versions."""
     both = {
         pair.after.name.lower()
         for pair in pairs

@@ -175,7 +175,7 @@ class Changes:
 
 
 def _ordered(changes: ModelChanges) -> str:
-    """Order changes by step and key, deletions before insertions."""
+    """Write the query of the changes in order: by step and key, deletions before insertions."""
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")

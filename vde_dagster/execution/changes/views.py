@@ -179,13 +179,13 @@ class VersionsOfViews:
         return has_rows and self._last_kept(point) is not None
 
     def _last_kept(self, point: ChangePoint) -> int | None:
-        """Return the last version of a change point that is kept, or None."""
+        """Return the last kept version among the versions of a change point, or None."""
         end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
         last = self.kept[end - 1] if end else 0
         return last if last >= point.first else None
 
     def contents(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
-        """Read a model's content in the latest readable versions; return it oldest first."""
+        """Return a model's content in its latest readable versions, oldest first."""
         found: list[Shown] = []
         for point in reversed(points):
             one = self._read(name, point)

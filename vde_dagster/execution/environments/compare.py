@@ -124,7 +124,7 @@ def compare_data(
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
     """Return the numbers of rows that commits between two snapshots added and removed.
 
-    Commits that were undone count inversely.
+    If a commit was undone, its added rows count as removed, and its removed rows as added.
     """
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
@@ -242,7 +242,7 @@ def changes_until(
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
-    """Count the rows that other writers added and removed in commits that the metadata has."""
+    """Count the rows that other writers added and removed, from commits in the metadata."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

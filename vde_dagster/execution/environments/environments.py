@@ -98,7 +98,10 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views; for a new environment, by the settings."""
+        """Return the names of an environment's views.
+
+        For an environment that does not exist yet, the names follow from the settings.
+        """
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)

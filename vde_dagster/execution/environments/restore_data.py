@@ -77,7 +77,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the changed ranges, to find outdated tables of readers; None if no table moves."""
+        """Return the changed ranges, for finding outdated tables; None if no table moves."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -93,7 +93,7 @@ def going_back(handles: Handles, current: Environment, old: Environment) -> Goin
 
 
 class _Looking:
-    """State of an old version's tables, at the time of that version and today."""
+    """Comparison of an old version's tables with their current state."""
 
     def __init__(self, handles: Handles, current: Environment, old: Environment) -> None:
         self.handles, self.store, self.old = handles, handles.store, old
@@ -330,7 +330,7 @@ def reverted(
 
     Args:
         state: Snapshots and tables of the old version.
-        moved: Models whose tables move back: ranges filled since are gone.
+        moved: Models whose tables move back, which removes the ranges filled since.
     """
     found = []
     for name in sorted(among):

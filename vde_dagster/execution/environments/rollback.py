@@ -69,7 +69,7 @@ class RollbackResult:
 
 
 def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Return the partial units that tables have again after moving back, by table id."""
+    """Return the partly filled units of tables after they moved back, with the tables' ids."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)
@@ -89,7 +89,7 @@ class Rollback:
     definitions_only: bool
 
     def prepare(self) -> tuple[Publication, RollbackResult]:
-        """Determine what to publish; changes nothing."""
+        """Determine what to publish, without changing anything."""
         handles, store = self.handles, self.handles.store
         current = store.environments.get(self.name)
         assert current is not None
@@ -255,8 +255,7 @@ def _part(
 
     The rollback needs models whose entry differs, models without a table, models whose view another
     program changed, and models whose table moves back. If a needed model has no table, the queries
-    of
-    its parents are needed, too. If it declares no start, the starts of its parents are needed.
+    of its parents are needed, too. If it declares no start, the starts of its parents are needed.
     """
     waiting = {
         name

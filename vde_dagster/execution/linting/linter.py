@@ -275,7 +275,7 @@ def reader_findings(
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield violations that are errors, and add warnings to a plan's warnings."""
+    """Yield violations that are errors, and append the other violations to `warnings`."""
     for finding in linter.findings(snapshots):
         if finding.certain:
             yield finding.problem.error()
@@ -284,5 +284,8 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
-    """Check whether rules apply to a model: not to external tables and standalone audits."""
+    """Check whether the linter's rules apply to a model.
+
+    They do not apply to external tables and standalone audits.
+    """
     return model.kind.is_read and not model.kind.is_external

@@ -58,7 +58,11 @@ class Gates:
         return []
 
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
-        """Return a plan's stored objections, or evaluate gates (VdeError if one cannot decide)."""
+        """Return a plan's stored objections; if none were stored, evaluate the gates.
+
+        Raises:
+            VdeError: A gate cannot decide.
+        """
         return self.objections(plan) if plan.objections is None else plan.objections
 
     def require_open(self, plan: Plan, approved_by: str | None) -> bool:

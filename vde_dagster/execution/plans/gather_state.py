@@ -102,7 +102,7 @@ def _part(
 def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add tables outside of production that models name by their physical versions."""
+    """Add tables that models name by `physical_version` and that production does not show."""
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}
@@ -191,8 +191,7 @@ def complete_state(
     """Add the snapshots and tables that environments and a target refer to.
 
     The target's snapshots are not read from the store, because a snapshot's id covers everything
-    that
-    plans compare.
+    that plans compare.
 
     Args:
         snapshots: The target's snapshots.

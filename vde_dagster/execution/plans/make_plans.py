@@ -1,4 +1,4 @@
-"""Creation of plans: of a project for an environment, and of due intervals in one."""
+"""Creation of plans: of a project's files, or of an environment's due intervals."""
 
 from __future__ import annotations
 
@@ -108,7 +108,11 @@ class Plans:
         return replace(plan, proposal=proposal)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return the Git branch in a name; UsageError if the environment has another branch."""
+        """Return the Git branch that a name refers to; empty if the name is not a branch.
+
+        Raises:
+            UsageError: The environment belongs to another branch.
+        """
         branch = branch_name(named)
         known = (
             None if environment == PRODUCTION else self.handles.store.plans.git_branch(environment)

@@ -55,7 +55,7 @@ class Attachment(Protocol):
         """
 
     def descriptions(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return descriptions of plans' attachments for the environments' history, by id."""
+        """Return descriptions of plans' attachments for the environments' history, by plan id."""
 
 
 ATTACHMENTS: Seam[Attachment] = Seam("attachments")
@@ -260,9 +260,9 @@ _OTHER_PROJECT = "it belongs to another project (by the setting id, or name)"
 
 
 def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield the differences between this state and the plan's.
+    """Yield the differences between this state and the plan's state.
 
-    Later runs do not count: they publish the same definitions, with more rows.
+    Later runs do not count, because they publish the same definitions, with more rows.
     """
     store, name = handles.store, plan.environment
     current = store.environments.get(name)

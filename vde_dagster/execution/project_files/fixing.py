@@ -51,7 +51,10 @@ _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
 
 
 def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find the text to replace; without a column, the text must occur once in its line."""
+    """Find the text that a fix replaces.
+
+    If the fix has no column, the text must occur exactly once in its line.
+    """
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
         return start, start

@@ -59,7 +59,7 @@ def format_files(handles: Handles, chosen: Sequence[str], *, check: bool) -> For
 
 
 def lay_out_query(sql: str, settings: Settings) -> str:
-    """Return formatted Spark SQL with unchanged words; the input if that is impossible."""
+    """Return formatted Spark SQL with unchanged words, or the input if it cannot be formatted."""
     spark = replace(settings, dialect="spark", model_defaults={})
     try:
         made = format_text(Path("query.sql"), sql, spark, _as_written(settings))
@@ -69,7 +69,11 @@ def lay_out_query(sql: str, settings: Settings) -> str:
 
 
 def laid_out(path: Path, text: str, settings: Settings) -> str | None:
-    """Return a file's formatted text; None to skip it; raise ProjectError if it is invalid."""
+    """Return a file's formatted text, or None if the file is skipped.
+
+    Raises:
+        ProjectError: The file is invalid.
+    """
     return format_text(path, text, settings, settings.format)
 
 

@@ -142,7 +142,7 @@ def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]
 
 
 def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
-    """Parse a test before its file exists; read the model again with the test's variables."""
+    """Load a test before its file exists, with its model expanded for the test's variables."""
 
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)

@@ -57,7 +57,7 @@ class TestResult:
     """Result of a unit test.
 
     Args:
-        differences: Differences by query (`query`) or common table expression.
+        differences: Differences by name: `query`, or the name of a common table expression.
         error: Error that prevented the model from running, or None.
     """
 

@@ -329,7 +329,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class RowsDiffer:
-    """Model with different rows in two environments or versions; None for an unknown number.
+    """Model with different rows in two environments or versions; unknown numbers are None.
 
     Args:
         before: Number of rows of the old version at its publication; `after` is for the new one.

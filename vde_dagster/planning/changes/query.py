@@ -191,13 +191,16 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
 
 def is_comparable(type_: str) -> bool:
-    """Return whether rows can be compared by a column; false for a variant inside another value."""
+    """Return whether rows can be compared by a column; false if a variant is nested in its type."""
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Write the query of all rows of two versions with their weights; None means no view."""
+    """Write the query of all rows of two versions with their weights.
+
+    `before` or `after` is None if that version has no view.
+    """
     parts = []
     if before is not None:
         listed = ", ".join(f"{_before(pair)} AS c{i}" for i, pair in enumerate(pairs))
@@ -300,7 +303,9 @@ def changes_query(
 
 
 def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool = False) -> str:
-    """Write the query of the rows whose weights do not sum up to zero: `c0`, `c1`, … and `w`.
+    """Write the query of the rows whose weights do not sum up to zero.
+
+    Its columns are `c0`, `c1`, … and `w`.
 
     Args:
         signed_zeros: Whether 0.0 and -0.0, which Spark groups together, are different values.

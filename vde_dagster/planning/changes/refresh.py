@@ -33,7 +33,7 @@ class RefreshCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RefreshSizes:
-    """Bytes that a fill handles, by the metadata of its Iceberg tables; no file is read for them.
+    """Sizes of a fill in bytes, from the metadata of its Iceberg tables; no data file is read.
 
     Args:
         inputs: Bytes of the files of all inputs.
@@ -207,7 +207,7 @@ def choose_refresh(sizes: RefreshSizes, costs: RefreshCosts = RULE_OF_THUMB) -> 
 
 
 def _work(sizes: RefreshSizes, *, from_changes: bool) -> float:
-    """Return the seconds of the rule of thumb without the fixed part."""
+    """Estimate the seconds of a fill by the rule of thumb, without the fixed part."""
     if from_changes:
         rate = KEYS_RATE if sizes.by_keys else ROWS_RATE
         return sizes.scanned * SCAN_RATE + sizes.changed * rate

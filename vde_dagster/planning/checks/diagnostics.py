@@ -182,7 +182,7 @@ def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLoca
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     """Return the properties in a model's header or decorator, in lower case.
 
-    Each has the names of the properties in its brackets, such as the properties of `kind`.
+    Each property is mapped to the names in its brackets, such as the properties of `kind`.
     """
     if _is_python(model):
         given = _in_decorators(model.source, model.location.line or 1)
@@ -241,7 +241,7 @@ def repeated_properties(model: Model) -> list[str]:
 
 
 def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
-    """Yield the names of properties with their depth in brackets: 1, or 2 inside a kind."""
+    """Yield the header's property names with their depth in brackets: 1, or 2 inside a kind."""
     sql = model.location.path.suffix == ".sql"
     header = _header(model.source, model.location.line or 1) if sql else []
     depth = 0

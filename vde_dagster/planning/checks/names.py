@@ -251,7 +251,7 @@ def absent_tables(
 
 
 def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """Find a model with a similar name and schema, or in any schema if none is given."""
+    """Find a model with a similar name and schema; any schema if the name has none."""
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
         if name.namespace.lower() == _NO_NAMESPACE and same:

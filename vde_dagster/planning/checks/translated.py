@@ -18,7 +18,7 @@ from vde_dagster.sql.other_dialects import SPARKS
 def operators_beside_query(
     known: Known, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators with another result on Spark, in translated texts outside of the query."""
+    """Find operators in translated texts outside of the query whose results may differ on Spark."""
     model = known.model
     if model.dialect in SPARKS:
         return

@@ -49,7 +49,7 @@ class ContractBreak:
 
     Args:
         column: None if the environment no longer shows the model.
-        was: The column's Spark SQL type; None where unknown.
+        was: The column's Spark SQL type; None if unknown.
         becomes: The column's new type; None if the column is removed.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment's current version.

@@ -98,7 +98,7 @@ class Entry:
 
     Args:
         table_id: The physical table that serves it; None for views and external tables.
-        held: The held state of the table; None for its current state.
+        held: The earlier state of the table that the entry shows; None for its current state.
     """
 
     name: ModelName
@@ -149,7 +149,7 @@ class Environment:
 
     @property
     def pinned_states(self) -> dict[str, HeldState]:
-        """The earlier states that entries show, by table id."""
+        """The pinned states that entries show instead of a table's current state, by table id."""
         entries = self.entries.values()
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
@@ -210,7 +210,7 @@ _SEPARATORS = re.compile(r"[-_/.#+]*[-/.#+][-_/.#+]*")
 
 
 def branch_name(text: str) -> str:
-    """Return a text that is a branch name (with `-`, `/`, `.`, `#` or `+`), otherwise ""."""
+    """Return the text if it is a branch name (with `-`, `/`, `.`, `#` or `+`), otherwise ""."""
     found = text.strip()
     known = re.fullmatch(r"[A-Za-z0-9_/.#+-]+", found) and _SEPARATORS.search(found)
     return found if known else ""

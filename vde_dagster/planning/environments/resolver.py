@@ -178,7 +178,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
     forward-only models alone.
 
     Returns:
-        By output column; other columns are read whole.
+        The fields to read by output column; all other columns are read whole.
     """
     kind, forward = snapshot.model.kind, snapshot.forward
     physical = {column.name: column for column in table.columns}
@@ -197,7 +197,7 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
     """Return how to read columns that will be widened when the snapshot is deployed.
 
-    Until then the table has the narrower type; readers are planned for the definition's type.
+    Until then the table has the narrower type, but readers are planned for the definition's type.
     """
     if snapshot.forward is None:
         return {}

@@ -52,7 +52,8 @@ class WarehouseState:
         left_out: Entries whose stored definitions cannot be read; `base` does not contain them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Models whose damaged stored definitions are written again.
-        pinned: Ids of the tables of models with a `physical_version`, if production shows others.
+        pinned: Ids of the tables of models with a `physical_version`, if production shows other
+            tables.
         previews: Environments' previews of models that can change in place, by model.
         audited: By standalone audit of the environment, the end (UTC) of the audited range.
     """

@@ -70,11 +70,11 @@ class Meaning:
         return bool(self.changed_by(model))
 
     def chooses(self, model: Model) -> bool:
-        """Return whether a fill computes all rows if this is faster than from changes."""
+        """Return whether each fill chooses the faster method: all rows, or only changes."""
         return False
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the maximum number of intervals per job, or None without a limit."""
+        """Return the maximum number of intervals per job, or None if it is unlimited."""
         return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
@@ -82,7 +82,7 @@ class Meaning:
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:
-        """Return how many jobs may fill a table in parallel: one if the model reads itself."""
+        """Return how many jobs may fill a table at once; one if the model reads itself."""
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -29,5 +29,5 @@ class CustomMeaning(IncrementalMeaning):
         return digest("custom", version.rows, code, properties, *columns)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no key: the function may write a row twice."""
+        """Return no key, because the function may write a row twice."""
         return ()

@@ -81,8 +81,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         """Return the maximum number of intervals per job.
 
         If the texts of the time column do not sort by time, a condition must list them, which
-        limits
-        the number of intervals.
+        limits the number of intervals.
         """
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
@@ -149,7 +148,7 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no keys if fills append rows."""
+        """Return the query's keys that include the partition; nothing if fills append rows."""
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 

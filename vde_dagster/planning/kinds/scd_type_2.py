@@ -83,8 +83,7 @@ class ScdMeaning(Meaning):
         """Return the key with the start or the end of validity, and keys that audits check.
 
         Two versions of a key never start, or end, at the same time, except with `as_dbt`: then only
-        the
-        audited keys are returned. Audits check the whole table after every fill.
+        the audited keys are returned. Audits check the whole table after every fill.
         """
         kind = ScdType2.from_model(model)
         if kind.as_dbt:

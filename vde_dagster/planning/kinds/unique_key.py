@@ -51,7 +51,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns that determine the key, because each key occurs only once.
+        """Return the columns of the key, including columns in its expressions, as one unique key.
 
         Empty for a dbt strategy, for a filter that allows a second row of a key, and for a clause
         that sets a column of the key.

@@ -57,7 +57,7 @@ class Changed:
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return the change with the previews, among the given tables, of restated tables."""
+        """Return this change with the previews of restated tables, among the given tables."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
@@ -264,11 +264,9 @@ def affected_intervals(
     """Return the filled ranges of a table that a change of its inputs affects.
 
     A table that is written as a whole is computed again for its last slot, but its readers see
-    changes
-    only in the changed ranges. A table whose rows build on its earlier rows is affected from the
-    change
-    to its end. A table that does not keep rows by interval can only be computed again from its
-    beginning.
+    changes only in the changed ranges. A table whose rows build on its earlier rows is affected
+    from the change to its end. A table that does not keep rows by interval can only be computed
+    again from its beginning.
 
     Args:
         filled: The table's filled ranges (UTC).

@@ -219,7 +219,7 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash the properties that distinguish previews of a change in place; None without a change."""
+    """Hash the properties that distinguish previews; None if nothing changes in place."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -278,8 +278,8 @@ def choose_table(
 ) -> PhysicalTable | None:
     """Return the table that serves a snapshot with the least work left, or None.
 
-    It has the most filled time; among equal tables the fewest surplus columns, then the first id.
-    `usable` returns whether the missing intervals of a table can be filled.
+    The table with the most filled time is preferred, then with the fewest surplus columns, then
+    with the first id. `usable` returns whether the missing intervals of a table can be filled.
     """
 
     def work_left(table: PhysicalTable) -> tuple[timedelta, int, str]:

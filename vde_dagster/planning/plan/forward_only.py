@@ -310,7 +310,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
-    """Return a retyped column that fills need to find existing rows."""
+    """Return a column whose type changed, but which fills need to find existing rows; or None."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}

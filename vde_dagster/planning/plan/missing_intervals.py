@@ -139,13 +139,13 @@ def fills_parts_again(snapshot: Snapshot) -> bool:
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
-    """Return the slot that a full table's last fill was for."""
+    """Return the slot of the last fill of a full table."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 
 
 def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
-    """Return the last units of the filled ranges; all units without a count."""
+    """Return the last `count` units of the filled ranges; all units if it is None."""
     if count is None or not filled:
         return filled
     end = filled.ranges[-1].end

@@ -1,17 +1,17 @@
 """Parent coverage: ranges that models have, and ranges of parents that full tables lack.
 
-A full model is computed from the rows that its parents have at that time. Its slot may cover more:
-an interval of a parent is due, a parent's cron ticks later, a signal blocks a parent, or the plan
-fills only a part of a parent. Such gaps are recorded with the fill, by the model whose rows are
-missing. As soon as a gap shrinks, the table is computed again for its slot.
+A full model is computed from the rows that its parents have at that time. Its slot may cover more,
+if an interval of a parent is due, a parent's cron ticks later, a signal blocks a parent, or the
+plan fills only a part of a parent. Such gaps are recorded with the fill, by the model whose rows
+are missing. As soon as a gap shrinks, the table is computed again for its slot.
 
 A model that keeps its rows by interval waits for its parents instead: an interval computed before
 its parent's interval would be recorded as filled and stay wrong. It waits
 - for a full parent, until the parent was computed for a slot that covers the interval (a parent
   computed from seeds alone never changes);
 - for a unit that a parent fills in part, until the unit is complete: its rows are computed again
-  with every part. Only a model that itself fills parts of such a unit or of a longer one, and
-  fills them again, reads the parts.
+  with every part. Only a model that itself fills parts of such a unit or of a longer one, and fills
+  them again, reads the parts.
 
 A model that is filled up to the present at each tick reads its parents as they are: parts of units,
 and full tables of slots that end within a unit that it fills again. A model whose rows do not name

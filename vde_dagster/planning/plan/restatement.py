@@ -244,7 +244,10 @@ class _Seen:
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to one model's missing intervals in ranges (UTC), in whole units."""
+    """Limit a run's plan to one model's missing intervals in some ranges (UTC).
+
+    Whole units are filled. If the model fills intervals in order, earlier intervals are included.
+    """
     models = []
     for model in plan.models:
         chosen = IntervalSet()
@@ -291,7 +294,7 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
-    """Restate a model's last intervals after its end, as long as its lookback would cover them.
+    """Return a restatement of an ended model's last intervals while lookback covers them.
 
     After the end no interval becomes due whose lookback would include these intervals, but late
     rows can still arrive. Models that can only be computed again as a whole are left out.

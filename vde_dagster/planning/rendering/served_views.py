@@ -203,7 +203,7 @@ def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] 
 
 
 def _is_qualifier(parts: list[str], table: exp.Table) -> bool:
-    """Return whether the prefix of a column is the table, not a column with fields."""
+    """Return whether the prefix of a column names the table, and not a struct column."""
     alias = table.args.get("alias")
     if alias is not None:
         return parts in ([], [alias.name.lower()])

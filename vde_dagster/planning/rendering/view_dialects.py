@@ -256,8 +256,7 @@ def write_out_stars(tree: exp.Expr) -> bool:
     """Replace stars with EXCEPT by their columns, in place; return whether all could be replaced.
 
     A star over a table that is read by name cannot be replaced, because the table's columns are
-    unknown
-    here.
+    unknown here.
     """
     from sqlglot import exp
 

@@ -82,7 +82,7 @@ class Forward:
         return tuple(version for version in listed if version)
 
     def column_fields(self, column: str) -> Fields:
-        """Return the fields that an output column shows; empty if these have not changed."""
+        """Return the fields that an output column shows; empty if its fields have not changed."""
         return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 
@@ -170,7 +170,7 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether intervals are filled in order, for the kind or because the model reads itself."""
+        """Whether intervals are filled in order: by the kind, or because the model reads itself."""
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property

@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The field's path and version, for a hash."""
+        """The field's path and version, as texts to hash."""
         return *self.path, self.version
 
 
@@ -111,8 +111,8 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     Args:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place, by their paths in the table.
-        shown: The definition's fields at every depth, in order; none for a definition that shows
-            all fields except those added in place.
+        shown: The definition's fields at every depth, in order; empty if the definition shows all
+            fields except those added in place.
     """
     return _Showing(dict(added), shown).fields(has)
 
@@ -256,7 +256,7 @@ class FieldMerge:
     Args:
         same: Checks whether Iceberg stores two Spark SQL types without fields as one type.
         version: Computes the version of a new field from its path and its type.
-        keeps_removed: Whether a field stays that the new type lacks, or has with another type.
+        keeps_removed: Whether a field is kept if the new type lacks it or changes its type.
         leaves_added: Whether a new field is left out.
     """
 

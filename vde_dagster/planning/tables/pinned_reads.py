@@ -27,7 +27,7 @@ class PinnedTable:
     there: Mapping[str, str] = field(default_factory=dict)
 
     def needs(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast it to, or None."""
+        """Return whether the snapshot has a column, and the type to cast its values to, if any."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_

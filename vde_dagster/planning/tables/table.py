@@ -147,7 +147,7 @@ class PhysicalTable:
         return table_version(self.fill_version, (*known, *self.computed_from))
 
     def column_named_by_version(self) -> dict[str, str]:
-        """Return physical column names by version; the first name if versions are equal."""
+        """Map each version to the name of the first physical column that has it."""
         names: dict[str, str] = {}
         for column in self.columns:
             for version in (column.version, *column.earlier):
