@@ -284,8 +284,5 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
-    """Check whether the linter's rules apply to a model.
-
-    They do not apply to external tables and standalone audits.
-    """
+    """Check whether a model is linted: external tables and standalone audits are not."""
     return model.kind.is_read and not model.kind.is_external

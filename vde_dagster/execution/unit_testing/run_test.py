@@ -365,7 +365,7 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a value from YAML as Spark SQL, cast to the type if there is one; times are in UTC."""
+    """Write a YAML value as Spark SQL, cast to a type if given; times without zone are UTC."""
     text = _untyped(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text
 

@@ -141,10 +141,7 @@ FEWEST = 6
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Costs of a fill's two methods: to compute all rows, or only the rows that changes affect.
-
-    Each cost is in seconds, and depends on the sizes of the fill.
-    """
+    """Costs in seconds of a fill's two methods: all rows, or only the rows that changes affect."""
 
     whole: Line
     changes: Line

@@ -15,10 +15,7 @@ class CustomMeaning(IncrementalMeaning):
     """Rules of CUSTOM: the function may compute each row from all columns of all input rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version.
-
-        It also depends on the function's code, its properties, and every column in order.
-        """
+        """Return the row version, which includes the function's code, properties and columns."""
         kind = Custom.from_model(model)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version

@@ -56,10 +56,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the time column.
-
-        A key without the time column may be repeated in another interval.
-        """
+        """Return the query's keys with the time column; other keys may repeat across intervals."""
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
@@ -71,10 +68,7 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return true unless the model reads itself.
-
-        In all other models, rows depend only on their own interval.
-        """
+        """Return true unless the model reads itself, because rows depend only on their interval."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
@@ -115,10 +109,7 @@ class PartitionMeaning(IncrementalMeaning):
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the partition.
-
-        A key without the partition may be repeated in another partition.
-        """
+        """Return the query's keys with the partition; other keys may repeat across partitions."""
         by = {
             name.lower()
             for text in model.partitioned_by

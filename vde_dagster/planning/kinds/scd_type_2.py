@@ -28,8 +28,7 @@ class ScdMeaning(Meaning):
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version.
 
-        It also depends on the key, the compared columns, the source of the validity times, and
-        `marks`.
+        It includes the key, the compared columns, the source of the validity times, and `marks`.
         """
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
@@ -106,10 +105,7 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Return the version of an added column: a hash of the row version and the column's role.
-
-        The roles are start of validity, end of validity, and deletion.
-        """
+        """Hash the row version and the column's role: start or end of validity, or deletion."""
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)

@@ -124,7 +124,7 @@ def check_steady(
         refused: The kinds of functions to refuse.
 
     Raises:
-        ProjectError: The expression calls such a function; the error has its place.
+        ProjectError: A function is refused; the error has the function's place.
     """
     from vde_dagster.semantics import spark_functions
 

@@ -15,7 +15,7 @@ Names = tuple[ModelName, ...]
 
 @dataclass(frozen=True, slots=True)
 class RunUnitTests:
-    """Stage that runs unit tests of models that the plan builds or changes; stops at a failure."""
+    """Stage that runs the unit tests of built or changed models; a failure ends the apply."""
 
     name: ClassVar[str] = "test"
     models: Names
