@@ -147,7 +147,7 @@ def _groups(query: str, *, only_added: bool) -> str:
             "",
             "no output counts the values of s",
         ),
-        ("SELECT c, max(n) AS s FROM o GROUP BY c", "", "s may be from one of these"),
+        ("SELECT c, max(n) AS s FROM o GROUP BY c", "", "s may be from one of them"),
         ("SELECT max(n) AS s FROM o", "", ""),
         ("SELECT count_if(n > 1) AS s, count(n) FILTER (WHERE d > 1) AS f FROM o", "", ""),
         ("SELECT c, count(*) AS n FROM o GROUP BY c, d", *["all columns that it groups by"] * 2),

@@ -341,7 +341,7 @@ class _Step:
         if isinstance(place, exp.In | exp.Exists | exp.Subquery):
             return self._correlated(self._plain_rows(outermost), outermost)
         raise NotRefreshableError(
-            "a subquery compares with each of its rows",
+            "a value is compared with each row of a subquery",
             place,
             "write the comparison with EXISTS or NOT EXISTS",
         )

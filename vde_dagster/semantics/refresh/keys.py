@@ -107,7 +107,9 @@ def key_steps(
             raise NotRefreshableError(f"{what} that they affect", hint=hint)
     if not columns:
         hint = "select a column that the joins make equal in all tables, of a type other than float"
-        raise NotRefreshableError("its tables affect no common column", hint=hint)
+        raise NotRefreshableError(
+            "no output column is determined by the changes of each of its tables", hint=hint
+        )
     for one in sorted(map(sorted, unique), key=len):
         if not wanted and one and set(one) <= set(columns):
             columns = tuple(name for name in columns if name in one)

@@ -159,7 +159,7 @@ class _Signed:
             if isinstance(node, exp.Window):
                 raise NotRefreshableError("a window compares rows", node)
             if is_aggregate(node):
-                raise NotRefreshableError("an aggregate has one row for many", node)
+                raise NotRefreshableError("an aggregate returns one row for many", node)
         begin = select.args.get("from_")
         if begin is None:
             raise NotRefreshableError("a part of it reads no table", select)

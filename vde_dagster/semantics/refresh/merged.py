@@ -186,7 +186,7 @@ class _Groups:
             values |= self._values(totals[-1], call, argument, f"vde_{number}")
         rows = counted.get(None, "")
         if not self._only_added and self._by and not rows:
-            raise NotRefreshableError("rows went, and count(*) is not among its outputs")
+            raise NotRefreshableError("rows were removed, and count(*) is not among its outputs")
         return GroupSteps(tuple(key), tuple(totals), rows, RowSteps(()), values)
 
     def _total(
@@ -202,10 +202,12 @@ class _Groups:
         if isinstance(call, exp.Sum):
             open_ = not self._only_added and argument not in counted
             if open_ and self._by:
-                raise NotRefreshableError(f"rows went, and no output counts the values of {name}")
+                raise NotRefreshableError(
+                    f"rows were removed, and no output counts the values of {name}"
+                )
             return Total(name, "sum", False, counted.get(argument, ""), type_, open_)
         if not self._only_added and self._by:
-            raise NotRefreshableError(f"rows went, and {name} may be from one of these")
+            raise NotRefreshableError(f"rows were removed, and {name} may be from one of them")
         if not has_exact_equality(type_):
             raise NotRefreshableError(f"values of {name} cannot be compared")
         return Total(name, _EXTREMES[type(call)], False, "", type_, not self._only_added)

@@ -232,7 +232,7 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
         owner.set("with_", None)
         owner.set("with", None)
         if sum(1 for _ in tree.walk()) > _MOST_NODES:
-            raise NotRefreshableError("its CTEs are read too often")
+            raise NotRefreshableError("its CTEs are referenced too often")
     return tree
 
 
