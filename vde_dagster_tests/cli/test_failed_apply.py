@@ -112,7 +112,7 @@ def test_every_model_that_failed_is_told_with_its_line_its_cause_and_its_rows(
     assert 'in helper\n    return rows["nothing"]' in stacks
 
     assert "models/marts/frame.py:5: " in ended.err
-    assert "skipped because of them: marts.child" in ended.err
+    assert "skipped because of them: marts.child, marts.top" in ended.err
     assert "marts.customers: forall(criteria=(revenue > 1000)), 5 of 5 failing rows:" in ended.err
     assert "    1         5.0\n" in ended.err
     assert f"full tracebacks: {error['log']}" in ended.err

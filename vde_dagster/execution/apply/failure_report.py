@@ -58,7 +58,7 @@ def plan_failure(
     lines = [f"plan {plan.id} was not published: {count(len(failures), 'model')} failed"]
     lines += [f"  {failure}" for failure in failures]
     if skipped:
-        lines.append(f"  skipped because of them: {', '.join(map(str, skipped))}")
+        lines.append(f"  skipped because of them: {', '.join(sorted(map(str, skipped)))}")
     raised = kind(
         "\n".join(lines),
         hint="completed ranges are kept: fix the cause and apply the plan again",
