@@ -1,5 +1,5 @@
-"""The meaning of a query: row and column versions, column lineage, output types.
+"""Analysis of a query's meaning: row and column versions, column lineage, output types.
 
-`analysis.analyze` determines them from a query's text. `versions.version` defines versions as
-values and does not import SQLGlot.
+`analysis.analyze` determines these from a query's text. `versions.version` has the classes of
+versions and does not import SQLGlot.
 """

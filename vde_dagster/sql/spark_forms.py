@@ -227,7 +227,7 @@ def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, which do not affect its rows."""
+    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, because they do not affect rows."""
     if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
         return
     first = index - 1 if _word(tokens, index - 1) == "NOT" else index

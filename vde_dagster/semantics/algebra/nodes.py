@@ -4,8 +4,8 @@ A query becomes a `Rel`: output expressions over a `Group`, which is a multiset 
 of conditions. Select-project-join subqueries are merged into the surrounding group; other
 subqueries (an aggregation, a LIMIT, a set operation) become separate sources. The right side of a
 LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the other
-sources: ``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of
-NULLs. In this form, all joins except FULL need no order.
+sources: ``a LEFT JOIN b ON p`` adds to each row of ``a`` the rows of ``b`` that meet ``p``, or one
+row of NULLs. In this form, all joins except FULL need no order.
 
 Normal forms keep an expression's value on any data, NULLs and NaNs included. Some expressions are
 deliberately unchanged: sums are not re-associated (floats round, integers overflow), decimals are
@@ -134,7 +134,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """Negate a condition; move NOT inwards as far as NULLs and the order of values allow.
+        """Negate a condition; move NOT inwards where this gives the same result for NULLs and NaN.
 
         Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
         """
@@ -250,7 +250,7 @@ class Correlation:
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A table: a parent model or an external table; `open` if it may have unknown columns."""
+    """A table: a parent model or an external table; `open` means that columns may be unknown."""
 
     table: str
     rows: bytes
@@ -315,8 +315,8 @@ class Derived(_Exporting):
 
     - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
     - ``limit``: the first rows; `args` are the limits and the sort order.
-    - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
-    - ``block``: the group itself, not merged into the outer group.
+    - ``left``: for each outer row its matches, or one row of NULLs. `unique`: at most one match.
+    - ``block``: the group itself, which is not merged into the outer group.
     """
 
     op: str
@@ -408,8 +408,8 @@ Replacement = Callable[[Node], Node | None]
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
     """Replace expressions by a rule, outer expressions first.
 
-    The rule returns the replacement, which is not searched further, or None to search inside;
-    `memo` is shared between calls with the same rule.
+    The rule returns an expression's replacement, which is not searched further, or None to search
+    the expression's parts. Calls with the same rule share `memo`.
     """
     done = memo.get(node)
     if done is not None:

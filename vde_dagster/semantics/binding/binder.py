@@ -56,7 +56,7 @@ Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
-    """Binds one query; arguments as for `analyze`."""
+    """Converts one query to the algebra; see `analyze` for the arguments."""
 
     CTE_BUDGET = 64
     """Maximum number of uses of CTEs that are merged into the query; others stay separate."""

@@ -226,7 +226,7 @@ def _word(e: exp.Expr) -> str | None:
 
 
 def _typed_literal(binder: Binder, name: str, text: str) -> Node:
-    """Bind a literal of a type and a text: `DATE '2024-01-01'`, `INTERVAL 1 DAY`, `X'1F'`."""
+    """Bind a typed literal, such as `DATE '2024-01-01'`, `INTERVAL 1 DAY` or `X'1F'`."""
     if name == "date" and is_plain_date(text):
         target = data_type("DATE")
         assert target is not None
@@ -249,7 +249,7 @@ _IN_TEXT = re.compile(r"'\s*(?:interval\s+)?([^']*?)\s*'", re.IGNORECASE)
 
 
 def _normal_interval(text: str) -> str:
-    """Write whole numbers of units in one spelling; any other text stays unchanged.
+    """Return the normal form of an interval of whole units; other texts stay unchanged.
 
     >>> _normal_interval("'1' DAY"), _normal_interval("'1 days'"), _normal_interval("-1 MONTH")
     ('1 DAY', '1 DAY', '-1 MONTH')

@@ -221,7 +221,7 @@ _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 def _bind_set_operation(
     binder: Binder, e: exp.SetOperation, outer: Scope | None, known: Ctes
 ) -> Rel:
-    """Bind a set operation; arguments and errors as for `bind_partial`."""
+    """Bind a set operation; see `bind_partial` for the arguments and errors."""
     only(e, _SET_ARGS)
     known = define_ctes(e.args.get("with_"), known, outer)
     op = e.__class__.__name__.lower()

@@ -47,10 +47,10 @@ _RIGHT = {
 
 
 def interval_filter(column: str, type_: str | None, pattern: str | None = None) -> str:
-    """Return a condition that is true for exactly the rows of an interval.
+    """Return a condition, for a hint, that is true for exactly the rows of an interval.
 
     Args:
-        type_: The column's Spark SQL type; None for the conditions of all types.
+        type_: The column's Spark SQL type. If unknown (None), the result has a condition per type.
         pattern: The strftime format of a column of text or numbers; None means `%Y-%m-%d`.
     """
     kind = (type_ or "").upper().replace("TIMESTAMP_LTZ", "TIMESTAMP")

@@ -1,6 +1,6 @@
 """Checks for forms of queries that Spark's grammar accepts but its parser refuses.
 
-They come from `QueryParsingErrors` and from checks that do not depend on types. Spark 4.1:
+The checks follow `QueryParsingErrors` and further checks of Spark 4.1 that do not depend on types:
 https://github.com/apache/spark/blob/v4.1.0/sql/api/src/main/scala/org/apache/spark/sql/errors/QueryParsingErrors.scala
 """
 

@@ -213,7 +213,7 @@ _MOST = 32
 
 
 def join(node: Node, facts: Facts) -> Node:
-    """Drop operands of AND or OR that other operands contain; move common operands out of an OR."""
+    """Simplify ``p AND (p OR q)`` and ``p OR (p AND q)`` to ``p``; factor common operands out."""
     tag = node.tag
     node = facts.joined(tag, list(node.parts))
     if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):

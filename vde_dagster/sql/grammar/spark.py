@@ -196,7 +196,7 @@ def _network_text(one: ClassFile) -> str:
 
 
 def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
-    """Allow GROUP BY to name its expressions only after `|>`, as Spark does."""
+    """Allow aliases in GROUP BY only after `|>`, as Spark does."""
     clause, named = rules["aggregationClause"], rules["namedExpression"]
     plain = rules["expression"]
     own = [state for state, rule in enumerate(network.rule_of) if rule == clause]

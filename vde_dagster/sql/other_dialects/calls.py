@@ -51,7 +51,7 @@ def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
     """Name struct fields after their columns, as Spark and the dialects do.
 
     Raises:
-        Unwritable: Snowflake would leave out keys without a value.
+        Unwritable: The dialect is Snowflake, which leaves out keys without a value.
     """
     if dialect == "snowflake":
         raise Unwritable("OBJECT_CONSTRUCT")

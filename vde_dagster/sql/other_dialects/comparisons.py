@@ -57,7 +57,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
 
 
 def rows_between(node: exp.Between, dialect: str) -> Made:
-    """Refuse BETWEEN of rows with `Unwritable`."""
+    """Raise Unwritable for BETWEEN of rows."""
     if isinstance(node.this.unnest(), exp.Tuple):
         raise Unwritable("BETWEEN of rows")
     return None
