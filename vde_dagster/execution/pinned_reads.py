@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """Relations of a version's models; definitions are read on demand.
+    """Finds the tables and queries of a version's models; reads their definitions on demand.
 
     Args:
         live: External tables that were read, directly or through models.

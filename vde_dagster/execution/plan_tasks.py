@@ -289,7 +289,7 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
 
 
 class Written:
-    """Tables that an apply has written; each property returns an immutable value."""
+    """Tables that an apply has written so far, for its later reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

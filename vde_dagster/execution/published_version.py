@@ -59,7 +59,7 @@ def no_environment(store: StateStore, environment: str) -> UsageError:
 
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
-    """Return the version of an environment that a text names; None without a version.
+    """Return the version of an environment that a text names; None if it names no version.
 
     Args:
         text: Name of an environment, optionally with `@` and a version's number or a time (UTC).

@@ -175,7 +175,7 @@ def with_batches(handles: Handles, plan: Plan) -> Plan:
 def cut(
     missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
 ) -> Iterator[Interval]:
-    """Yield batches of whole units, as long as a limit of bytes allows; at least one unit."""
+    """Yield batches of as many whole units as a limit of bytes allows, but at least one unit."""
     if sum(weight.bytes for weight in weights) <= limit:
         yield from missing
         return
@@ -256,8 +256,8 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fills of some ranges.
 
-    Each fill comes with the part of the ranges that no newer fill covers, and with the share of the
-    fill's own range that this part is.
+    Each fill comes with the part of the ranges that no newer fill covers, and with that part's
+    share of the fill's range.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -301,8 +301,8 @@ class TableFiller(Auditor):
     def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
         """Add the columns of a new definition to a table of production.
 
-        They are invisible before the publication: views name their columns, and fills by another
-        definition leave them NULL.
+        The columns are invisible before the publication: views name their columns, and fills by
+        another definition leave them NULL.
         """
         planned = extended(table, snapshot)
         if planned != table:

@@ -149,7 +149,7 @@ class PassedTests(FileMemo[str]):
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:
-        """Return the memory of a project's passed tests."""
+        """Load the record of a project's passed tests."""
         return cls(settings.work_dir / "cache" / "unit_tests", str)
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:

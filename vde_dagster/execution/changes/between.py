@@ -211,7 +211,7 @@ def version_steps(
 
 
 def resync(whole: ModelChanges, why: str) -> ModelChanges:
-    """Return the result for unknown changes, which requires reading the view again."""
+    """Return the result for unknown changes: the reader must read the whole view again."""
     columns = tuple(
         ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.marks) :]
     )

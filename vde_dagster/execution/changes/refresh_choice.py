@@ -39,7 +39,10 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
-    """Return costs fitted to the plan's tables; the rule of thumb if no model may choose."""
+    """Return costs fitted to the fills of the plan's tables, if a model chooses its method by cost.
+
+    Otherwise return the rule of thumb.
+    """
     kinds = (one.model for one in plan.snapshots.values())
     if not any(meaning_of(model.kind).chooses(model) for model in kinds):
         return RULE_OF_THUMB

@@ -174,7 +174,11 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Version with its changes; `told` describes the plan's attachments, such as signatures."""
+    """Version with its changes.
+
+    Args:
+        told: Description of the plan's attachments, such as signatures.
+    """
 
     version: EnvironmentVersion
     data: tuple[DataChange, ...]

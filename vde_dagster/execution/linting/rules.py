@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """Violation of a rule in one sentence, for the cache and for display."""
+    """Violation of a rule with its message in one sentence, as it is cached and displayed."""
 
     message: str
     location: SourceLocation
@@ -174,7 +174,7 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Return a violation at words of the model's header, or at its beginning."""
+        """Return a violation that points to words in the model's header, or to its beginning."""
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)
@@ -200,7 +200,7 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; the result of a rule that accesses it is not cached."""
+    """View of the project for rules; the results of rules that use this view are not cached."""
 
     def __init__(
         self,

@@ -133,7 +133,7 @@ class Estimate:
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Total task seconds; models with unknown seconds are left out."""
+        """Total seconds of Spark's tasks; models with unknown seconds are left out."""
         return _sum(one.task_seconds for one in self.models.values())
 
     @property

@@ -71,7 +71,7 @@ class Gates:
         Gates evaluate values that are derived from the plan's content, never its stored fields.
 
         Args:
-            approved_by: Person who has approved exactly this plan; None without an approval.
+            approved_by: Person who has approved exactly this plan; None if it is not approved.
 
         Returns:
             Whether the gates checked the plan; false if the plan was applied before.

@@ -89,7 +89,8 @@ class PlanFiles:
     def document(self, plan: Plan) -> dict[str, Any]:
         """Return a stored plan as JSON values, without attachments.
 
-        Pass a plan read from the store: a plan in memory may have other hashes of definitions.
+        Pass a plan read from the store, because a plan in memory may have other hashes of
+        definitions.
         """
         return plan_document(plan, _identity(self.handles))
 

@@ -336,7 +336,7 @@ def _restated(plan: Plan, name: ModelName) -> bool:
 
 
 def _built(handles: Handles, plan: Plan) -> dict[ModelName, Snapshot]:
-    """Build the snapshots of a plan's definitions again, and compare them.
+    """Build the snapshots of a plan's definitions again, and compare them with the plan's.
 
     Raises:
         UsageError: A definition has other versions, columns or lineage than the plan's.

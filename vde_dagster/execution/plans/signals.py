@@ -144,7 +144,7 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark session for signals; its changes do not affect models."""
+        """Spark session for signals; models never see changes to this session."""
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:

@@ -40,7 +40,7 @@ class ToldDifference:
 
     @classmethod
     def of(cls, part: str, found: RowDifference) -> ToldDifference:
-        """Write rows as texts."""
+        """Create the record of a difference, with rows as texts."""
         return cls(
             part,
             found.columns,
@@ -108,7 +108,7 @@ class ToldTest:
 
     @property
     def id(self) -> str:
-        """Identifier of the result, independent of the reporting process."""
+        """Identifier of the result, which is the same whichever process reports the result."""
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"

@@ -89,7 +89,8 @@ class DocumentedModel:
         unit: Interval unit; None if the model is not filled by intervals.
         path: The model's file, relative to the project's root.
         source: Original text of the file.
-        query: Query with macros expanded and time variables unexpanded; None without SQL.
+        query: Query with macros expanded and time variables unexpanded; None if the model has no
+            SQL.
         opaque: Reason why the query was not analyzed and is versioned as a whole.
         flows: Dependencies of its columns and rows.
         tests: Names of its unit tests, if the files were read.

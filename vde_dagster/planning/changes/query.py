@@ -89,7 +89,7 @@ def read_by(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return each side's commits after the last common commit; None without a common commit."""
+    """Return each side's commits after the last common commit; None if they share no commit."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -126,7 +126,7 @@ class Step:
 
     Args:
         ordinal: Number of the step, from 0.
-        commit: The Iceberg snapshot that the later version shows; None without a table.
+        commit: The Iceberg snapshot that the later version shows; None if the model has no table.
         publication_id: The later version's publication; None if the record was removed.
     """
 
@@ -371,7 +371,7 @@ class ColumnsOfSteps:
     """Columns of a view by step.
 
     Args:
-        first: The columns before the first step; empty without a view.
+        first: The columns before the first step; empty if the view did not exist.
         pairs: For each step its columns, each with the matching column of the step before.
     """
 
@@ -384,7 +384,7 @@ class ColumnsOfSteps:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last columns, each paired with the matching column of a step (from 1).
+        """Return the last step's columns, each paired with the matching column of a step (from 1).
 
         Columns dropped after the step are left out: a copy of the view has dropped them, too.
         Columns added after the step are paired with None: a copy of the view has NULL in them.

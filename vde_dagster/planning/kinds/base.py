@@ -66,7 +66,7 @@ class Meaning:
         return ()
 
     def refreshes(self, model: Model) -> bool:
-        """Return whether fills replace only rows of changed keys, if these keys can be found."""
+        """Return whether fills replace only the rows of changed keys when these can be found."""
         return bool(self.changed_by(model))
 
     def chooses(self, model: Model) -> bool:

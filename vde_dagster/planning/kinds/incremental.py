@@ -49,7 +49,7 @@ class TimeRangeMeaning(IncrementalMeaning):
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on the time column.
 
-        Rows outside of filled intervals are never written.
+        The column matters because rows outside of filled intervals are never written.
         """
         kind = IncrementalByTimeRange.from_model(model)
         column = self.column_version(model, version, kind.time_column)

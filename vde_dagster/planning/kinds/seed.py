@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
-    """Rules of rows from a file: hashes of the file are the version, and the rows never change."""
+    """Rules of rows from a file: the rows never change; their versions are hashes of the file."""
 
     filled_once = True
 

@@ -18,13 +18,10 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """Rules of a merge: one row per key, the newest; or, by a dbt strategy, all rows of a key."""
+    """Rules of a merge, which keeps the newest row per key, or for a dbt strategy all rows."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which also depends on the key and on how a fill merges rows.
-
-        How a fill merges rows includes which of several rows of one key it keeps.
-        """
+        """Return the row version, which includes the key and the rules for merging its rows."""
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))

@@ -47,7 +47,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Coverage and gaps of a plan's models, recorded parents first.
+    """Records the coverage and the gaps of a plan's models, parents first.
 
     Args:
         starts: First instant of data by model (UTC).

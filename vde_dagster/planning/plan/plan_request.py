@@ -78,7 +78,7 @@ def models_to_fill(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> frozenset[ModelName] | None:
-    """Return the models that patterns select for filling, with their ancestors; None for all.
+    """Return the models that patterns select for filling, with ancestors; None without patterns.
 
     Raises:
         UsageError: A pattern selects nothing.

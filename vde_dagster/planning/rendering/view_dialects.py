@@ -119,10 +119,10 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query, with casts to Spark's types; None if it cannot be translated.
+    """Translate a query to Trino's SQL, with casts to Spark's types; None if that is impossible.
 
-    Trino refuses a view whose query returns wider types than the view declares, as Trino's
-    `row_number`, `hour` and `sum` of decimals do.
+    The casts are needed because Trino refuses a view whose query returns wider types than the view
+    declares, as Trino's `row_number`, `hour` and `sum` of decimals do.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.

@@ -252,7 +252,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
 
 
 def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
-    """Return a function that maps a model to its view's quoted name, or None without a view."""
+    """Return a function that maps a model to its view's quoted name, or to None."""
 
     def view(name: ModelName) -> str | None:
         if name not in resolver.entries or not has_view(resolver.resolve(name)):

@@ -57,9 +57,9 @@ class Read(NamedTuple):
 class Forward:
     """The production table that a forward-only snapshot reuses in place.
 
-    The only exception to content addressing: rows of several definitions share the table. Children
-    see the versions that production shows, so they are not recomputed. All attributes except the
-    table and the fields describe only the new definition.
+    This is the only exception to content addressing, because rows of several definitions share the
+    table. Children see the versions that production shows, so they are not recomputed. All
+    attributes except the table and the fields describe only the new definition.
 
     Args:
         columns: (output column, version) of the query's columns.

@@ -49,7 +49,8 @@ Fields = tuple[Field, ...]
 class ShownFields:
     """How one definition reads and fills a nested column of a table, as Spark SQL types.
 
-    A column without fields is always cast: its type in the table may become wider than `shown`.
+    A column without fields is always cast, because its type in the table may become wider
+    than `shown`.
 
     Args:
         has: The column's type in the table.
@@ -271,7 +272,7 @@ class FieldMerge:
         self._known: dict[Path, str] = {}
 
     def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
-        """Return the column's type and fields, or None if its type changes as a whole.
+        """Return the merged type and fields of the column, or None if its type changes as a whole.
 
         Args:
             old: The column's Spark SQL type before.
