@@ -330,7 +330,7 @@ def _queries_read(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
-    """Return the versions of a Python model's literal queries, and the columns that they read.
+    """Return the versions of queries in a Python model's literals, and the columns that they read.
 
     None if the model may read more than these queries, or if a query cannot be analyzed.
     """

@@ -167,7 +167,7 @@ def _readable_state(
 def _view_types(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> ViewTypes:
-    """Read the columns that Spark found for views before and after their change."""
+    """Read the columns of views that change, as Spark analyzed them before and after the change."""
     entries = state.base.entries if state.base else {}
     # By the stored id; a rehashed snapshot has another id.
     wanted: dict[str, str] = {}

@@ -417,7 +417,7 @@ def _weight(category: Category | None) -> int:
 
 
 def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
-    """Return `given` with the derived facts; its own reasons and breaks are kept, too."""
+    """Return `given` with the facts of `derived`; the reasons and breaks of both are kept."""
     if given is None:
         return derived
     reasons = (*derived.reasons, *given.reasons)

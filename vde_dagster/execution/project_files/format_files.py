@@ -130,7 +130,7 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
 
 
 def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Use the form in `spare` for a file whose model would change; skip it if that fails, too."""
+    """Replace texts that would change a model by the text in `spare`, or skip their files."""
     before = handles.snapshots()
     while done.texts:
         wrong = _changed_files(handles, before, done.texts)

@@ -233,7 +233,7 @@ def _is_composed(node: exp.Expr) -> bool:
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether a text is not used as a text, so that Spark may cast it to a date."""
+    """Return whether Spark may cast a text to a date, because it is not simply selected."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

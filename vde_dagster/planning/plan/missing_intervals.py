@@ -47,7 +47,7 @@ def wanted_intervals(
     starts: Mapping[ModelName, datetime],
     filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return all ranges (UTC) that a model's table should have by now, given its filled ranges."""
+    """Return all ranges (UTC) that a model's table should have by now, whether filled or not."""
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
@@ -153,7 +153,7 @@ def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> In
 
 
 def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing units that a change touches, each as a whole."""
+    """Return the missing whole units that a change touches."""
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
