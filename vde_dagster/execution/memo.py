@@ -36,7 +36,10 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries used in this process, if any is new; `keep` retains unused entries."""
+        """Write the memo to its file, if it has changed.
+
+        Entries that were not used in this process are dropped, unless `keep` is true.
+        """
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used
             with replacing(self._path) as file:
@@ -45,7 +48,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cache of each model's snapshot, `as_seen` hashes and problems; parsed on access."""
+    """Cache of each model's snapshot, `as_seen` hashes and problems, parsed when they are read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")

@@ -125,7 +125,7 @@ def _meaning(
     functions: Sequence[str],
     tree: exp.Expr | None,
 ) -> _Meaning:
-    """Return a model's version, columns and reads from its query or code; ignore its kind."""
+    """Return the version, columns and reads that follow from a model's query or code alone."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).standalone_version(model)

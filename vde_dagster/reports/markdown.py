@@ -237,7 +237,7 @@ _WORD = re.compile(rf"{_LINK.pattern}|\S+")
 
 
 def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> float:
-    """Return a table's minimum width in pixels, where the longest word of each column fits."""
+    """Return a table's width in pixels at which the longest word of each column just fits."""
     return sum(_column_width(words) for words in _longest_words(columns, rows))
 
 

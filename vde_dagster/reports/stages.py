@@ -33,7 +33,7 @@ def stages_section(plan: Plan) -> Section:
 
 
 def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
-    """Return a sentence about a stage, followed by its details."""
+    """Yield a sentence about a stage, followed by its details."""
     match stage:
         case RunUnitTests(names):
             yield f"run the unit tests of {listed(names, MOST_NAMES)}; a failure ends the apply"

@@ -121,7 +121,7 @@ def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the full stack traces to a file, if possible; the oldest files are deleted."""
+    """Write the full stack traces to a file, if possible, and delete the oldest such files."""
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:

@@ -175,7 +175,7 @@ class Skipping:
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
-        """Return the inputs and the commit of a table's last fill, if it was the last writer."""
+        """Return the inputs and the commit of a table's last fill, if nothing was written since."""
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         commit = last.as_skipped().commit if last is not None else None
         if last is None or last.facts.inputs is None or not self._holds(table, commit):

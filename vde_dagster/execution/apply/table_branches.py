@@ -177,7 +177,7 @@ class Target:
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Remove the last commits from the attempt's branch; remove it if no snapshot remains."""
+        """Move the attempt's branch back to a snapshot; None removes the branch."""
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:

@@ -41,7 +41,7 @@ Said = dict[str, tuple[Violation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Violation of a rule, with its severity: a `certain` one is an error."""
+    """Violation of a rule as an error, if `certain`, or else as a warning."""
 
     model: ModelName
     rule: str

@@ -284,7 +284,7 @@ def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the SELECT that names a query's columns: the first of a set operation."""
+    """Return the projections of a query's first SELECT, which names the query's columns."""
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):
@@ -376,7 +376,7 @@ def nomissingowner(linted: ModelView) -> Iterator[Violation]:
 
 
 def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
-    """Find models without a unit test; a seed has nothing to test."""
+    """Find models without a unit test, except seeds, which have nothing to test."""
     model = linted.snapshot.model
     if not linted.tested and (model.query is not None or model.python is not None):
         yield linted.violation("has no unit test")

@@ -175,7 +175,7 @@ class _Analyser:
         return None
 
     def _query(self, snapshot: Snapshot) -> Columns | None:
-        """Analyze a model's query, and the casts of its fill."""
+        """Analyze a model's query and the casts that its fill adds."""
         engine = self.handles.engine()
         sql, before = self._rendered(snapshot)
         try:

@@ -391,7 +391,8 @@ def _hidden(
     """Yield the changes and breaks that a plan hides.
 
     Args:
-        certain: Models derived without stored types of views, which may be newer than the plan.
+        certain: Models derived without stored types of views, because these may be newer than the
+            plan.
     """
     for name, model in derived.items():
         told = given.get(name)

@@ -178,7 +178,7 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the parents whose table does not exist yet, also through views."""
+    """Yield the parents whose table does not exist yet, including the parents of views."""
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

@@ -34,7 +34,7 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description of a removed `schema.model` or `schema.model.column`; only authors delete it."""
+    """Description of a removed `schema.model` or `schema.model.column`, which vde never deletes."""
 
     name: str
     text: str

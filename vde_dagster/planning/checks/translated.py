@@ -18,7 +18,7 @@ from vde_dagster.sql.other_dialects import SPARKS
 def operators_beside_query(
     known: Known, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators in translated texts outside of the query whose results may differ on Spark."""
+    """Find operators whose results may differ on Spark, in translated texts other than queries."""
     model = known.model
     if model.dialect in SPARKS:
         return

@@ -51,7 +51,7 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Reason | None:
-    """Return why a FULL model is computed at every slot; None if that depends on its inputs."""
+    """Return why a FULL model is computed at every slot, or None if a slot may be skipped."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)

@@ -57,7 +57,7 @@ class Changed:
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return this change with the previews of restated tables, among the given tables."""
+        """Return this change with `previews`: the given tables that preview restated tables."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 

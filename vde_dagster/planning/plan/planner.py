@@ -279,7 +279,7 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model; if no run ever may, also the reason for that."""
+        """Return whether a run may skip a model, with the reason if no run may ever skip it."""
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):

@@ -97,8 +97,8 @@ class PhysicalTable:
         snapshot_id: The snapshot whose definition fills it.
         intervals: The ranges that are filled and audited (UTC).
         created: Whether the table exists in the catalog.
-        computed_from: Sorted ids of the previews that its rows were computed from; other
-            environments do not use rows of changes that are not deployed.
+        computed_from: Sorted ids of the previews that its rows were computed from; only
+            environments that show these previews use the table.
         mixed: Whether definitions of different meanings filled it, one after the other.
         lacks: Parent gaps of the latest fill of a table that is written as a whole.
         parts: Units that were last filled in part.
