@@ -21,5 +21,5 @@ class ByChangesMeaning(WholeMeaning):
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key: it determines how work is divided, not the rows."""
+        """Return the key, which determines how work is divided, but not the rows."""
         return ["changed by", *self.changed_by(model)]

@@ -166,10 +166,10 @@ def _checked_out(workspace: Workspace, commit: str) -> str:
 
 
 def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
-    """Return the pull requests of a commit, and of earlier commits that were not deployed.
+    """Return the pull requests merged by a commit, and by earlier commits that were not deployed.
 
-    A CI system may skip a deployment if a newer one starts. If this state has no earlier
-    deployment, only the commit itself counts.
+    Earlier commits count because a CI system may skip a deployment if a newer one starts. If
+    this state has no earlier deployment, only the commit itself counts.
     """
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):
@@ -313,10 +313,10 @@ def _reasons(
 
 
 def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return a reviewed plan that has no more effects than `fresh`, a new plan of the same files.
+    """Return a reviewed plan that can be applied in place of `fresh`, a new plan of the same files.
 
-    Applying the reviewed plan keeps its signatures. Intervals that became due after the review are
-    left to the next run. Users of the database can change a stored plan, therefore it is compared.
+    The reviewed plan has signatures, but it may not do more than `fresh`, because users of the
+    database can change a stored plan. Intervals that became due since are left to the next run.
     """
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
@@ -332,7 +332,7 @@ def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Pla
 
 
 def _does_no_more(plan: Plan, fresh: Plan) -> bool:
-    """Return whether `plan` publishes the same as `fresh`, and computes no more than `fresh`."""
+    """Return whether `plan` publishes the same as `fresh`, and computes no other intervals."""
     shown = ("environment", "entries", "statements", "kept", "expires_at", "restates")
     if any(getattr(plan, name) != getattr(fresh, name) for name in shown):
         return False

@@ -24,7 +24,7 @@ class RowDifferences:
 
     Args:
         compared: A row of cells for each compared model.
-        samples: Tables of sample rows, as folded Markdown.
+        samples: Tables of sample rows, as Markdown that a reader can unfold.
         keyless: Changed models without a key.
         failed: Reasons why models could not be compared.
     """

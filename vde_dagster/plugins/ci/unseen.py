@@ -63,7 +63,7 @@ def _difference(
     told: Sequence[tuple[Plan, Plan.Model]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
-    """Yield the new effects on a model that is added or changed."""
+    """Yield the effects on a model that is added or changed, if no reviewed plan has the effect."""
     name = model.name
     same = [
         (other, one)

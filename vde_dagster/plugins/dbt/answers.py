@@ -26,7 +26,7 @@ from vde_dagster.api.workspace import Workspace
 
 
 def published_state(workspace: Workspace, sources: Iterable[Sequence[str]]) -> str:
-    """Hash production's publication and the data of sources; empty if nothing was published."""
+    """Hash production's publication id and the versions of sources; empty without a state."""
     if not workspace.has_state:
         return ""
     production = workspace.store.environments.get(PRODUCTION)

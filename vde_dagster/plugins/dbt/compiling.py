@@ -72,12 +72,12 @@ class Compiled(NamedTuple):
     """Output files of dbt, relative to the root.
 
     Args:
-        later: Manifest of incremental models with `is_incremental()` being true; None without
-            incremental models, or if the project has a macro of that name.
+        later: Manifest of incremental models, compiled with `is_incremental()` being true; None
+            if there are none, or if the project has its own macro `is_incremental`.
         hooks: Rendered hooks, see `Hooks.rendered`; None without any.
         seconds: Duration of the compile; None if the output was cached.
-        left_out: The introspective calls of nodes that dbt therefore did not compile, by the nodes'
-            unique ids; None without any.
+        left_out: Introspective calls, by the unique ids of the nodes that dbt did not compile
+            because of these calls; None without any.
         empty: Manifest of microbatch models with inputs limited to no rows; None without any.
     """
 
@@ -182,9 +182,9 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Run all compiles and return their record; a failed compile has no record.
+        """Run all compiles and return their record.
 
-        The cause of a failure may be outside the inputs: a missing adapter, the network.
+        A failure is not recorded, because its cause may be outside the inputs: the network, say.
         """
         begin = time.monotonic()
         cache = self.folder.root / _CACHE

@@ -91,9 +91,9 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return the hooks without the hooks of a file; `path` may begin with other folders.
+        """Return these hooks without the hooks of a file that dbt cannot compile.
 
-        If no hook is from the file, leave out the run hooks; if there are none, leave out all.
+        If no hook is from the file, the run hooks are left out; if there are none, all hooks are.
         """
         nodes = self.manifest.nodes
         models = {
@@ -113,14 +113,14 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """Text of an analysis for each run hook, by the analysis' name."""
+        """An analysis for each run hook: the text of the analysis, by its name."""
         nodes = self.manifest.nodes
         texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
 
     @property
     def files(self) -> dict[tuple[str, str], list[str]]:
-        """Unique ids by package and file."""
+        """Unique ids of nodes with hooks, by the package and the file of the nodes."""
         found: dict[tuple[str, str], list[str]] = {}
         for unique_id in self.models:
             node = self.manifest.nodes[unique_id]
@@ -136,7 +136,7 @@ class Hooks:
         return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
 
     def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
-        """Return each node's rendered hooks by `KEY INDEX`, or by '' for a run hook."""
+        """Return, by node, the rendered hooks by key (`pre-hook 0`, or empty for a run hook)."""
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
         for node in compiled.nodes.values():
@@ -158,7 +158,7 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a hook has Jinja, and dbt can render it while it compiles."""
+    """Return whether a hook contains Jinja that dbt can render in a compile."""
     jinja = " ".join(_JINJA.findall(_TABLE_ALONE.sub("", text)))
     waiting, seen = [jinja], set[str]()
     while waiting:
@@ -174,7 +174,7 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def around_runs(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield run hooks in order, each as key and text; a hook without a rendered text has None."""
+    """Yield the key and the text of each run hook, in order; None if its Jinja was not rendered."""
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

@@ -235,20 +235,20 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node, and all other inputs for converting it to a model.
 
-    Names of tables are in parts, as `Node.relation`.
+    Names of tables are in parts, as in `Node.relation`.
 
     Args:
         tests: Tests of the node's rows.
         ephemeral: Names of ephemeral models, by the names of their common table expressions in the
             compiled code of the node and its tests.
         owner: Owner of the node's group.
-        given: Tables whose rows a unit test replaces, by `Rows.input`.
+        given: Tables that a unit test replaces by its rows, by `Rows.input`.
         parents: Tables that a Python model reads.
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
-        limited: Code of a microbatch compiled with `--empty`: dbt limits the relations that it
-            filters in a run. None if it is unknown.
+        limited: Code of a microbatch compiled with `--empty`; the relations that dbt filters in a
+            run have a limit there. None if it is unknown.
     """
 
     node: Node
@@ -355,7 +355,7 @@ def _no_manifest(path: Path, content: bytes, error: msgspec.ValidationError) -> 
 
 
 def later_nodes(content: bytes) -> dict[str, Node]:
-    """Read the compiled nodes of a manifest whose only compiled models are incremental."""
+    """Read the compiled nodes of a manifest, for example of the compile of incremental models."""
     manifest = msgspec.json.decode(content, type=Manifest)
     return {id_: node for id_, node in manifest.nodes.items() if node.compiled_code is not None}
 
@@ -431,7 +431,7 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return event_time columns by relation; an ephemeral model counts under its CTE's name."""
+    """Return event_time columns by relation; for an ephemeral model, by the name of its CTE."""
     return {
         node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
             node.config["event_time"]
@@ -527,7 +527,7 @@ def _audited(test: Node, manifest: Manifest) -> str:
 
 
 def not_read(manifest: Manifest) -> Iterator[str]:
-    """Yield descriptions of unsupported parts, one per node."""
+    """Yield, for each node that is not supported, what it is."""
     for part in _NOT_READ:
         noun = part.replace("_", " ")
         yield from (noun for _ in getattr(manifest, part))

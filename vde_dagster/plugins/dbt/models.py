@@ -284,7 +284,7 @@ def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
 def _test(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write a test's query; it reads the model's new rows, before they are published."""
+    """Write the query of a test, which reads the model's new rows before they are published."""
     source = _source(test, context)
     code = without_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node

@@ -169,7 +169,7 @@ def _last_part(relation: str) -> str:
 def _named(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
-    """Return edits that replace tables' names; names that qualify columns become aliases."""
+    """Return edits that replace names of tables; a name that qualifies columns becomes an alias."""
     called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
     edits = []
     for i in at:
@@ -184,7 +184,7 @@ _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 
 
 def _alias(behind: str, name: str) -> str:
-    """Return ` AS name`, or an empty text if the table has an alias."""
+    """Return ` AS name`, or an empty text if `behind`, the text after the table, has an alias."""
     following = _NEXT.match(behind)
     has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"

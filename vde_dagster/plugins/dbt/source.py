@@ -132,7 +132,7 @@ class DbtProject:
         return TableNames(settings.catalog, settings.default_namespace, given, any_catalog=True)
 
     def _read_manifest(self, content: str) -> None:
-        """Remember the inputs of all units."""
+        """Divide a manifest into units, and remember what reading a unit needs."""
         from vde_dagster.plugins.dbt.age import recorded
         from vde_dagster.plugins.dbt.hooks import around_runs
         from vde_dagster.plugins.dbt.manifest import main_database, not_read, unit_hash
@@ -259,7 +259,7 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return nothing: reading a unit records its inputs."""
+        """Return no paths, because the inputs of a unit are recorded while it is read."""
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:
@@ -332,7 +332,7 @@ class DbtProject:
         )
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return run hooks as statements: before a run, and after it."""
+        """Return the statements of run hooks: those before a run, and those after it."""
         found = self._around[0]
         return found["on-run-start"], found["on-run-end"]
 
@@ -344,7 +344,7 @@ class DbtProject:
 
     @cached_property
     def _around(self) -> tuple[dict[str, list[str]], list[str]]:
-        """Statements by `on-run-start` and `on-run-end`, and descriptions of ignored hooks."""
+        """Statements of run hooks by key (`on-run-start`), and descriptions of ignored hooks."""
         found: dict[str, list[str]] = {"on-run-start": [], "on-run-end": []}
         unread: list[str] = []
         hooks = self._memory.get("around", ())
@@ -404,7 +404,7 @@ class DbtProject:
 
 
 def _with_tests(unit: Unit | Reader) -> str:
-    """Return the end of a message about a refused node: the tests that are not read, either."""
+    """Return the end of a message about a refused node: its tests, which are not read either."""
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

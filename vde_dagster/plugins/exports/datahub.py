@@ -223,7 +223,7 @@ class _Proposals:
     def _flows_into(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield up to three entries: sources of a column's values, of its rows, possible ones."""
+        """Yield up to three entries: fields of the values, of the rows, and of unknown use."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:

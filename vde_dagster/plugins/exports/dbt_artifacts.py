@@ -58,7 +58,7 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        """The document's first environment, which gives relation names and row counts, if any."""
+        """The document's first environment, if any: the source of relation names and row counts."""
         return next(iter(self.document.environments), None)
 
     @cached_property
@@ -88,7 +88,7 @@ class _Artifacts:
         return found
 
     def _relation(self, model: Document.Model) -> tuple[str, str, str]:
-        """Return catalog, schema and name of a model for the environment's readers."""
+        """Return the catalog, schema and name under which an environment's readers find a model."""
         cell = self._shown.get(model.name)
         schema, name = _parts(cell.view if cell is not None and cell.view else model.name)
         return self.document.catalog, schema, name
@@ -213,7 +213,7 @@ class _Artifacts:
         }
 
     def _compiled(self, model: Document.Model) -> str | None:
-        """Return a model's query with dbt's relation names; tools find a model's parents there."""
+        """Return a model's query with dbt's relation names, because tools read parents there."""
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []

@@ -63,7 +63,8 @@ class Document:
     """One document of a file.
 
     Args:
-        what: The kind: semantic model, metric, saved query, or the project's configuration.
+        what: The document's only key: `semantic_model`, `metric`, `saved_query` or
+            `project_configuration`.
         value: The value of that key.
     """
 
@@ -285,7 +286,7 @@ def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
 
 
 def _configured(written: dict[str, Any]) -> dict[str, Any]:
-    """Return only dbt's time spines; the legacy form of a time spine names a table."""
+    """Return the time spines of dbt's configuration; a legacy time spine names its table."""
     spines = list(written.get("time_spines") or ())
     for one in () if spines else written.get("time_spine_table_configurations") or ():
         named = [part.strip('`"') for part in one["location"].split(".")]  # As dbt quotes them.
@@ -309,7 +310,7 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message mentions; `names`: also of an object's name."""
+    """Return the place of a value that a message mentions; `names`: names of objects count, too."""
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []

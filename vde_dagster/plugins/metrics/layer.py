@@ -192,7 +192,7 @@ class SemanticLayer:
         return sql
 
     def _order(self, saved: str) -> list[str]:
-        """Return dimensions for a saved query's ORDER BY; none if the query has its own."""
+        """Return the dimensions that sort a saved query's rows; none if it has its own ORDER BY."""
         asked = self.saved[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
@@ -209,7 +209,7 @@ class SemanticLayer:
         return f"{_TIME}__{grain}"
 
     def _resolved(self, name: str, metrics: Sequence[str]) -> str:
-        """Return MetricFlow's name of a dimension; raise UsageError if missing or ambiguous."""
+        """Return a dimension's MetricFlow name; raise UsageError if it is missing or ambiguous."""
         stem, _, unit = name.lower().rpartition("__")
         stem, unit = (stem, f"__{unit}") if stem and unit in _UNITS else (name.lower(), "")
         known = self.group_bys(metrics)
@@ -237,7 +237,7 @@ class SemanticLayer:
         )
 
     def _condition(self, text: str, metrics: Sequence[str]) -> str:
-        """Return a condition as MetricFlow's template, with each column as a dimension."""
+        """Return a condition with a template for each column, such as `{{ Dimension('a') }}`."""
         if _TEMPLATE.search(text):
             return text
         try:
@@ -278,7 +278,7 @@ class SemanticLayer:
         return apply_edits(text, edits).strip()
 
     def _template(self, name: str, metrics: Sequence[str]) -> str:
-        """Return a dimension or entity as MetricFlow's conditions name it."""
+        """Return a dimension or entity as a template, such as `{{ Entity('a') }}`."""
         found = self._resolved(name, metrics)
         dimensions = self._dimensions(metrics)
         unit = ""
@@ -300,7 +300,7 @@ class _GroupBy:
     """A dimension or an entity.
 
     Args:
-        path: The entities that MetricFlow joins by to reach it.
+        path: The entities whose keys MetricFlow joins by, up to the dimension or entity.
         grain: A time dimension's finest unit; None for other dimensions and entities.
     """
 
@@ -317,7 +317,7 @@ class _Spark:
     sql_plan_renderer = DatabricksSqlPlanRenderer()
 
     def render_bind_parameter_key(self, bind_parameter_key: str) -> str:
-        """Return a parameter of a query."""
+        """Return how a query's text refers to a parameter."""
         return f":{bind_parameter_key}"
 
 
@@ -349,13 +349,13 @@ def _without_comments(sql: str) -> str:
 
 
 def _plain(written: str) -> str:
-    """Convert a dimension from a saved query's form to the form of `Question.by`."""
+    """Convert a saved query's dimension, such as `TimeDimension('a', 'day')`, to `a__day`."""
     found = _PLAIN.search(written)
     return "__".join(part for part in found.groups() if part) if found else written
 
 
 def _ending(known: Sequence[str], stem: str) -> list[str]:
-    """Return the names that end with `__stem`; of these only the names with the fewest parts."""
+    """Return the names that end with `__stem`, and among these only those with the fewest parts."""
     found = [one for one in known if one.endswith(f"__{stem}")]
     least = min((one.count("__") for one in found), default=0)
     return [one for one in found if one.count("__") == least]

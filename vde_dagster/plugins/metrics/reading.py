@@ -109,9 +109,10 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return a query's columns by table; an unqualified column counts for every table.
+    """Return the columns that a query reads, by quoted table.
 
-    MetricFlow qualifies columns if a query has several tables.
+    A column without a table's name counts for all tables; MetricFlow writes such columns only
+    in queries of one table.
     """
     from sqlglot.optimizer.scope import traverse_scope
 

@@ -105,7 +105,7 @@ class _Delivery:
         return self.done
 
     def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send messages for records; if some must wait, return the last processed number."""
+        """Send messages for records; if others must wait, return the last processed number."""
         wanted: list[Message] = []
         stop = None
         for record in records:

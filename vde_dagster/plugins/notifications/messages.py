@@ -68,7 +68,10 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver wants one of the events; for an owner, about an owned model."""
+        """Return whether a receiver wants the message.
+
+        An owner gets it only if a line with one of the owner's events is about an owned model.
+        """
         if not self.events & receiver.events:
             return False
         if receiver.owner is None:

@@ -47,7 +47,7 @@ class Rule:
         require: An expression over `plan`, `now` and, with `each`, `model`.
         each: An expression that selects models; None for a rule about the plan as a whole.
         approvers: Possible approvers, for level `ask`; the entry `owners` means the models' owners.
-        environments: The environments that the rule applies to; empty for all.
+        environments: The environments where the rule applies; empty for all.
         kinds: The kinds of plans that the rule applies to.
     """
 

@@ -37,7 +37,7 @@ LARGEST = 100_000
 
 @dataclass(slots=True)
 class Words:
-    """Numbers of texts, in order of the texts' first use."""
+    """Numbers of texts, in the order of the texts' first use; the first text has number 0."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -182,7 +182,7 @@ class _Compactor:
                     yield [number, *values, shown[table.id]]
 
     def _listed(self) -> Iterator[list[Any]]:
-        """Yield for each model the data that is loaded at once."""
+        """Yield, for each model, the data that the page needs at the start."""
         number = self.names.number
         own = {model.name for model in self.document.models}
         parents = [
@@ -371,7 +371,9 @@ def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[t
 
 
 def _within(query: str | None, source: str) -> str | list[int] | None:
-    """Return a query as its range in the source (UTF-16 units), if they differ only in space.
+    """Return where a source contains a query: the start and the length, in UTF-16 units.
+
+    Whitespace may differ. If the source does not contain the query, return the query.
 
     >>> _within("SELECT 1", "MODEL (name a.b); SELECT\\n  1")
     [18, 10]
@@ -412,7 +414,7 @@ def _trimmed(values: list[Any]) -> list[Any]:
 
 
 def _full(**values: Any) -> dict[str, Any]:
-    """Return values that are neither empty nor false; zero is kept."""
+    """Return the values without those that are empty, None or false; zero is kept."""
     return {
         name: value
         for name, value in values.items()

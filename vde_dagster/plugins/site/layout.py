@@ -60,5 +60,5 @@ def _middle(
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean of nodes' positions, each divided by the length of the node's layer."""
+    """Return the mean position of nodes; each position is a fraction of its layer's length."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

@@ -82,7 +82,8 @@ class Packages:
         """Open the file.
 
         Raises:
-            UsageError: dlt is not installed, the destination does not exist, or lacks the mode.
+            UsageError: dlt is not installed, or the destination does not exist or cannot do the
+                sync's mode.
         """
         import pyarrow as pa
 

@@ -36,7 +36,7 @@ Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Rows that were added and removed between two versions; a rewritten row is in both.
+    """Rows that were added and removed between two versions; both may contain an unchanged row.
 
     Args:
         shape: Hash of the model, mode, key, columns and address; if it changes, all rows are sent.
@@ -56,7 +56,10 @@ class ChangedRows:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def net(self, key: Sequence[str]) -> Iterator[Change]:
-        """Yield changes by key; without a key, the rows that occur more often than before."""
+        """Yield the rows that were added or changed, the unchanged rows, and the removed keys.
+
+        Without a key, a row counts as added as often as it occurs more than before.
+        """
         names = self.schema.names
         with held_keys() as held:
             if not key:
@@ -74,7 +77,7 @@ class ChangedRows:
                 yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
-        """Check, before anything is sent, that a key identifies the added rows.
+        """Check that a key identifies the added rows; called before anything is sent.
 
         Raises:
             UsageError: The key has NULL, or the same value in two rows.
@@ -179,7 +182,7 @@ def _by_spark(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The form of the sent rows.
+    """The columns of the sent rows.
 
     Args:
         schema: The columns, as their author wrote them.

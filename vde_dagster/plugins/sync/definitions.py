@@ -86,7 +86,7 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
 def _columns_read(
     one: SyncDefinition,
 ) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
-    """Yield the model that a sync sends, and the columns of its key."""
+    """Yield the columns that a sync names: the model without a column, then each key column."""
     yield one.source, None, one.place
     for column in one.key:
         yield one.source, column.lower(), one.key_place

@@ -78,7 +78,7 @@ class SyncCursor:
         publication: Id of the version's publication; it differs after the state was replaced.
         shape: See `ChangedRows.shape`.
         pending: The version of an interrupted step, or None.
-        sent: Number of rows that the last step sent; `unchanged`, `refused`: its other rows.
+        sent: Number of rows that the last step sent; likewise `unchanged` and `refused`.
         at: Time of the last step (UTC).
     """
 
@@ -94,7 +94,7 @@ class SyncCursor:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A refused row as JSON: its values; or only its key's values if it should be deleted."""
+    """A refused row as JSON; if the row should be deleted, only the columns of its key."""
 
     number: int
     version: int
@@ -130,7 +130,7 @@ class Ledger:
         self._write({"pending": until}, {**first, **nothing}, "sync.begun")
 
     def done(self, cursor: SyncCursor) -> None:
-        """Record that the outside system has a version."""
+        """Record that all rows of a version were sent."""
         names = (name for name in SyncCursor.__dataclass_fields__ if name != "at")
         self._write({name: getattr(cursor, name) for name in names}, {}, "sync.done")
 
@@ -153,7 +153,7 @@ class Ledger:
         return found
 
     def waiting(self) -> int:
-        """Return the number of refused rows that were not accepted since."""
+        """Return the number of rows that were refused and have not been accepted later."""
         query = select(func.count()).select_from(letters).where(*self._is(letters))
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 

@@ -120,7 +120,7 @@ class _Target:
 
 @dataclass
 class Rows:
-    """A table, in a transaction."""
+    """The rows of a table, written in one transaction."""
 
     conn: sa.Connection
     name: str
@@ -154,7 +154,7 @@ class Rows:
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table or its missing columns; prepare to record keys for a full comparison."""
+        """Create the table or its missing columns, and the means to compare all keys if needed."""
         import pyarrow as pa
 
         self._step = step
@@ -292,7 +292,7 @@ class Rows:
         return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """Delete, after a full comparison, rows that the view does not have."""
+        """If all rows of the view were sent, delete the table's other rows; return how many."""
         if self._shown is None:
             return 0
         shown = self._shown
@@ -304,7 +304,8 @@ class Rows:
 
 
 def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column for each name: the equal name, else the only one in another case.
+    """Return the table's column for each name: the equal column, or else the only column that
+    differs from the name in upper and lower case.
 
     Tables of earlier releases, and tables created without quotes, have lower-case names.
     """

@@ -67,8 +67,8 @@ class Status:
     """Position of a sync in an environment.
 
     Args:
-        current: The environment's current version; 0 without such an environment.
-        waiting: Number of refused rows that were not accepted since.
+        current: The environment's current version; 0 if the environment does not exist.
+        waiting: Number of rows that were refused and have not been accepted later.
         problem: The reason why the position cannot be read, if any.
     """
 
@@ -95,7 +95,7 @@ class Syncs:
     workspace: Workspace
 
     def named(self, environment: str, names: list[str] | None) -> list[SyncDefinition]:
-        """Return syncs by name, or all that send something from an environment.
+        """Return the named syncs, or all syncs that send something from an environment.
 
         Raises:
             UsageError: A name is unknown, or the project has no syncs.
@@ -145,8 +145,8 @@ class Syncs:
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
         """Make the outside system equal to the environment's view.
 
-        An interrupted step is finished first. Otherwise a row that this step had sent would stay
-        outside if a later version changed the row back.
+        An interrupted step is finished first. Otherwise a row of that step would stay outside if
+        the next version changed the row back, because the row would not count as changed.
 
         Args:
             full: Whether to send all rows, whatever the position is.
@@ -361,9 +361,9 @@ def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change
 
 
 def from_json(value: Any, type_: pa.DataType) -> Any:
-    """Return a column's value from its JSON form; lists, maps, structs and times stay unchanged.
+    """Return a value of a column from its JSON form: bytes, decimals and floats are converted.
 
-    Receivers of rows read dates, instants and times as texts.
+    Other values stay as they are in JSON; dates and times are texts for receivers of rows.
     """
     kinds = pa.types
     if not isinstance(value, str):

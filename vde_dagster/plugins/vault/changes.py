@@ -1,6 +1,6 @@
-"""Writing of CHANGES tables: the states of affected keys are computed again.
+"""Writer of CHANGES tables, which computes the states of affected keys again.
 
-A table is a function of all rows that ever arrived. A row that repeats the previous state is not
+A table depends only on the rows that ever arrived. A row that repeats the previous state is not
 stored, but its time is stored with the state's first row. The time is needed when a late row with
 another state arrives between the two: then the repetition becomes a change.
 """
@@ -73,7 +73,7 @@ class States:
 
         Args:
             new: The relation of arriving rows.
-            old: The table with earlier rows of the same keys; None for an empty one.
+            old: The table with earlier rows of the same keys; None if that table is empty.
         """
         names = _names(self.data)
         rows = f"SELECT {names} FROM {new}"
@@ -109,7 +109,7 @@ class States:
         )
 
     def discarded(self, one: str) -> str:
-        """Return the query that counts cases of several states for one key and time."""
+        """Return the query that counts the times at which several states of one key arrived."""
         return f"SELECT COUNT(*) FROM {one} WHERE {SEVERAL}"
 
     def gaps(self, one: str) -> str:
@@ -135,7 +135,7 @@ class States:
         )
 
     def states(self, one: str, gaps: str | None = None) -> str:
-        """Return the query of the table's rows, from `unique_rows` and, if given, `gaps`."""
+        """Return the query of the table's rows, from the results of `unique_rows` and `gaps`."""
         first = [name for name in self.data if name not in (*self.key, *self.set_key)]
         by = (
             _names(self.key, "o.")
@@ -200,7 +200,7 @@ class States:
         )
 
     def deletions(self, new: str, one: str, gaps: str) -> str:
-        """Return a query for the number of deleted keys at each new time with deletions.
+        """Return a query that counts the keys that are deleted at each newly arrived time.
 
         Columns: the time, the number of deleted keys, and the number of keys at the previous time.
         """
@@ -248,7 +248,7 @@ class States:
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Return the query of stored rows with arriving keys, or all if keys can be deleted."""
+        """Return the query of stored rows whose key arrives; of all rows if keys can be deleted."""
         if self.deleted is not None:
             return f"SELECT * FROM {old}"
         on = _same(self.key, "o", "n")
@@ -348,7 +348,7 @@ def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
 
 
 def _check_nulls(write: Write, kind: Changes, states: States, source: str) -> None:
-    """Refuse rows with NULL in the identity."""
+    """Raise an ExecutionError if a row has NULL in a column of the identity."""
     nulls = ", ".join(f"BOOL_OR({quote(column)} IS NULL)" for column in states.identity)
     (found,) = write.session.sql(f"SELECT {nulls} FROM {source}").collect()
     for name, is_null in zip(kind.fixed, found, strict=True):

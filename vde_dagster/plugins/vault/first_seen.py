@@ -21,7 +21,7 @@ class Earliest:
     Args:
         types: Spark SQL type by column, in the table's order.
         key: Columns that identify a row.
-        order: Columns that determine the earliest row; the other columns break ties.
+        order: Columns that determine the earliest row; for equal values, the other columns do.
     """
 
     types: Mapping[str, str]
@@ -53,7 +53,7 @@ class Earliest:
         )
 
     def _rank(self, side: str = "") -> str:
-        """Write the value to sort a key's rows by: the earliest row has the least value."""
+        """Write the value that orders the rows of a key; the earliest row has the lowest value."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
         values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
@@ -105,7 +105,7 @@ def check_time(write: Write, column: str) -> None:
 
 
 def _refused(error: Exception, columns: Sequence[str]) -> str | None:
-    """Return the column of the NULL that `_without_nulls` found; None for any other error."""
+    """Return the column whose NULL `_without_nulls` found; None for another error."""
     _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_REFUSED}")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return columns[int(digits)] if found else None
@@ -121,7 +121,7 @@ class FirstSeenWriter(Strategy):
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: most arriving rows have an existing key, and change nothing."""
+        """Return True, because most arriving rows have an existing key and change nothing."""
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:

@@ -95,7 +95,7 @@ def with_ghost(
 def last_seen(
     evaluator: MacroEvaluator, table: SQL, tracking: SQL, key: list[str], time: str = "ldts"
 ) -> str:
-    """`@LAST_SEEN(hub, tracking, key)`: a hub's or link's rows with `last_seen`.
+    """`@LAST_SEEN(hub, tracking, key)`: rows of a hub or link, with a column `last_seen`.
 
     Args:
         tracking: The record tracking of the table's keys. Keys without a record
@@ -192,15 +192,15 @@ def bridge(
 ) -> str:
     """`@BRIDGE(hub, key, as_of, (link, from, to), …)`: the keys on each path over links.
 
-    One row per time and path; after the end of a path, its keys are the zero key.
+    There is one row per time and path. If a path ends early, its further keys are the zero key.
 
     Args:
         as_of: See `@PIT`.
-        hops: `(link, from, to)`: a link, its column with the key that the path has reached, and its
-            column with the next key. For a link with `@EFFECTIVITY` also the column with the end of
-            its rows: `(table, from, to, end_ldts)`.
+        hops: One `(link, from, to)` for each step of the path. The step goes from the key in the
+            link's column `from` to the key in its column `to`. If the link's rows end, the hop
+            also names the column with the end, as `(link, from, to, end_ldts)`.
         columns: Further columns of the hub.
-        link_keys: The links' own keys, one for each hop; the zero key after the path's end.
+        link_keys: The column with the link's own key, for each hop.
     """
     if len(key) != 1 or not hops or not all(len(hop) in (3, 4) for hop in hops):
         raise evaluator.error(
@@ -234,7 +234,7 @@ def bridge(
 
 
 def _more(key: Sequence[str], columns: Sequence[str] | None) -> list[str]:
-    """Return further columns of a hub, without its key."""
+    """Return the requested further columns of a hub, without the columns of its key."""
     own = set(map(str.lower, key))
     return [name for name in columns or () if name.lower() not in own]
 

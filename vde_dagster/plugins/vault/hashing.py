@@ -150,7 +150,7 @@ BEGINNING = {
 
 
 class Part(NamedTuple):
-    """A value to hash, in Spark SQL; its name is the column's or the alias, None for neither."""
+    """A value to hash, in Spark SQL, and its name: the alias or the column, if it has one."""
 
     name: str | None
     value: str

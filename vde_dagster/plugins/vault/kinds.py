@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read `loaders`: BY_SOURCE, TOGETHER (None), or crons by the names of sources."""
+    """Read `loaders`: crons by source, empty for BY_SOURCE; None for TOGETHER."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None
@@ -162,7 +162,8 @@ class Changes(Kind):
         set_key: Output columns that distinguish the rows of one state; empty for one row.
         absent: `DELETE` if a time without rows of a key deletes the key, otherwise `KEEP`.
         most_deleted: The maximum share of all keys that one time (a delivery) may delete.
-        sequence: Output column that orders states of the same time; None if a key has one per time.
+        sequence: Output column that orders states of the same time; None if a key has at most one
+            state at a time.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.
     """
 

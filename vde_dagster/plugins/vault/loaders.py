@@ -121,7 +121,7 @@ def _without_layout(view: Model) -> Model:
 def _winners(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
-    """Write the query of the earliest row of each key; ties go to the first part."""
+    """Write the query of the earliest row of each key; of equally early rows, the first part's."""
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
         f"SELECT {columns}, {number} AS vde_source FROM {quote(*part)}"
@@ -141,7 +141,7 @@ class _Branch:
 
     Args:
         offset: The SELECT's offset in the model's query.
-        query: The SELECT, and before it the CTEs that it uses.
+        query: The SELECT, after a WITH clause with the CTEs that it uses.
         tables: The tables that it reads.
         names: The SELECT's output columns; None if they cannot be determined from the files.
     """
@@ -161,7 +161,7 @@ class _Branch:
         return _mistake(message, hint, self.model, self.offset)
 
     def source(self, column: str | None, names: Sequence[str]) -> str:
-        """Return the branch's record source if it is a literal, else the first table's name."""
+        """Return the branch's record source if it is a literal, else its first table's name."""
         table = next((one.name for one in self.tables), "")
         text = self._literal(column, names) or table
         found = re.sub(r"\W+", "_", text.lower()).strip("_")
@@ -214,7 +214,7 @@ class _Branch:
 def _branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at each UNION ALL or UNION; rows have keys, so both have the same effect."""
+    """Split a query at UNION ALL and at UNION, which are equal here: a key keeps only one row."""
     assert model.query is not None
     read = read_query(model.query)
     tokens = read.tokens

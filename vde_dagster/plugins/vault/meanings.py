@@ -9,7 +9,7 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
-    """Return the versions of `skip_null` columns: a row with NULL in one of them is left out."""
+    """Return the versions of the `skip_null` columns, because their NULLs determine the rows."""
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 
@@ -27,7 +27,7 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: any division into jobs gives these rows."""
+        """Return True unless the model reads itself: the rows are the same for any jobs."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -39,7 +39,7 @@ class ChangesMeaning(IncrementalMeaning):
     """Rules of CHANGES: a table has the rows that change a key's state, in the order of time."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the versions of the query's rows, key, columns that make states, and all columns."""
+        """Hash the versions of the query's rows, of the kind's columns, and of all columns."""
         kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:
@@ -65,12 +65,12 @@ class ChangesMeaning(IncrementalMeaning):
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return properties that do not change rows: the division of work, and `most_deleted`."""
+        """Return the properties that do not change rows: division of work, and `most_deleted`."""
         kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: any division into jobs gives these states."""
+        """Return True unless the model reads itself: the states are the same for any jobs."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -27,7 +27,7 @@ def _spelling(
     needs: tuple[str, ...] = ("key",),
     read: Callable[[Given], Given] = lambda given: given,
 ) -> type[Kind]:
-    """Return a class for another name of a kind; it reads a header as this kind.
+    """Return a class that reads headers with another name of a kind as that kind.
 
     Args:
         needs: Required properties of a header.

@@ -102,7 +102,7 @@ def _null_values(
 
 
 def _instead(evaluator: MacroEvaluator, name: str, value: str, type_: exp.DataType | None) -> str:
-    """Write a column whose NULLs become a value, cast to the column's type if it is known."""
+    """Write a column with `value` in place of NULL, cast to the column's type if it is known."""
     from sqlglot import exp
 
     text = exp.Literal.string(value).sql("spark")
@@ -151,7 +151,7 @@ def _inside(text: str | None) -> str:
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the aliases in a list of expressions, in their spelling, by lower-case alias."""
+    """Return the aliases in a list of expressions as written, by the alias in lower case."""
     from sqlglot import exp
 
     found: dict[str, str] = {}

@@ -56,7 +56,7 @@ class PlainGit:
         return self.ask("rev-parse", "--verify", "HEAD").strip()
 
     def merged_by(self, commit: str) -> int | None:
-        """Return the pull request that was last checked at this commit, or at one it merges."""
+        """Return the pull request whose last check examined this commit, or one that it merges."""
         _, *parents = self.ask("rev-list", "--parents", "-n", "1", commit).split()
         return self.checked([commit, *parents[1:]])
 

@@ -22,9 +22,9 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Return a model's audits, the other tables that they read, and descriptions of invalid tests.
+    """Return a model's audits, the other tables that they read, and descriptions of unread tests.
 
-    A test that introspects has no query if it was compiled without a warehouse.
+    A test cannot be read if dbt would query the warehouse to compile it.
     """
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
@@ -69,7 +69,7 @@ def constraint_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Iter
 
 
 def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
-    """Return the keys that a contract declares."""
+    """Return the keys that a contract declares, each as the names of its columns."""
     keys = ("primary_key", "unique")
     whole = [one.get("columns") or () for one in node.constraints if one.get("type") in keys]
     found = [tuple(map(str, columns)) for columns in whole if columns]
@@ -80,7 +80,7 @@ def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
 
 
 def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield constraints with their column's name, which is empty for model constraints."""
+    """Yield each constraint with the name of its column; the name is empty if it is the model's."""
     yield from (("", one) for one in node.constraints)
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 
@@ -130,7 +130,7 @@ def _plain(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a test blocks a publication if any row of the table fails it."""
+    """Return whether a passed test proves that no row fails, because it has no filter or limit."""
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
     return (
@@ -142,7 +142,7 @@ def _is_proof(test: Node) -> bool:
 
 
 def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
-    """Yield for each audit of a test: a suffix of its name, SQL with `{}`, whether it blocks."""
+    """Yield a test's audits: suffix of the name, SQL with `{}` for the query, whether it blocks."""
     config = test.config
     inner = (
         "{}"

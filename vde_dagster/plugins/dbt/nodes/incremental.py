@@ -1,9 +1,9 @@
 """Incremental models: their kinds, and one query that unites both branches of `is_incremental()`.
 
 dbt computes the first branch (false) if the table does not exist yet, otherwise the second. If the
-second branch equals the first with additional conditions, the united query applies these only once
-the table has rows. Otherwise it returns the first branch's rows while the table has none, and the
-second branch's rows later.
+second branch equals the first with additional conditions, the united query has the second branch,
+and ignores the additional conditions while the table is empty. Otherwise it returns the rows of the
+first branch while the table is empty, and the rows of the second branch later.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def incremental_filling(
 
     Raises:
         ValueError: The model's configuration is wrong.
-        ProjectError: The model's code was compiled for a table that exists.
+        ProjectError: The model's code was compiled with `is_incremental()` being true.
     """
     config = node.config
     if node.relation_name and node.relation_name in (node.compiled_code or "") and later is None:
@@ -144,7 +144,7 @@ def find_strategy(node: Node, adapter: str) -> str:
 def _by_key(
     node: Node, strategy: str, adapter: str, dialect: str, kept: Mapping[str, Any]
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of a model with a unique_key, and the ignored predicates."""
+    """Return the kind of a model with a unique_key, and descriptions of ignored predicates."""
     config, values = node.config, dict(kept)
     if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
@@ -180,7 +180,7 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
-    """Return a microbatch model's rules: a batch replaces an interval's rows, or is merged."""
+    """Return a microbatch's rules: each batch replaces its interval's rows, or is merged by key."""
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
     if not column:
@@ -203,7 +203,7 @@ def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any])
 
 
 def _updated(config: Mapping[str, Any]) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """Return the columns that a merge updates: configured, or all except excluded columns."""
+    """Return `when_matched`: updates of the configured columns, or of all but excluded columns."""
     names = texts(config.get("merge_update_columns"))
     kept = texts(config.get("merge_exclude_columns"))
     if names and kept:
@@ -221,9 +221,10 @@ _SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TA
 
 
 def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:
-    """Return `incremental_predicates` as a condition over source and target.
+    """Return `incremental_predicates` as a condition over `source` and `target`.
 
-    For delete+insert they limit the deleted rows, and may name columns without a prefix.
+    With delete+insert, the predicates limit the deleted rows, so a column without a prefix
+    belongs to the target. The second value describes predicates that are ignored.
     """
     config = node.config
     given = texts(config.get("incremental_predicates") or config.get("predicates"))
@@ -259,7 +260,7 @@ def column_part(column: str) -> str:
 
 
 def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Divide a key's parts into columns and Spark SQL expressions; raise ValueError for others."""
+    """Divide a key's parts into columns and expressions; raise ValueError if a part is neither."""
     columns, expressions = [], []
     for part in parts:
         tokens = Token.split(part)
@@ -278,7 +279,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that only the second branch has; `start` and `end` are its offsets there."""
+    """A condition that only the second branch has; `start` and `end` are offsets in that branch."""
 
     start: int
     end: int
@@ -286,9 +287,9 @@ class Condition:
 
 
 def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | None:
-    """Return the additional conditions of the second branch; None for any other difference.
+    """Return the conditions that the second branch has in addition to the first.
 
-    Branches that differ only in layout and comments have none.
+    Return None if the branches also differ in something else. Layout and comments do not count.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -307,7 +308,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
 
 
 def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the ranges that were inserted; None if anything else differs."""
+    """Return the positions in `has` of inserted tokens; None if other tokens were changed."""
     if had == has:
         return []
     before = 0
@@ -348,7 +349,7 @@ def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Cond
 
 
 def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
-    """Return the second branch, with the given conditions applying only once `this` has rows."""
+    """Return the second branch, with the given conditions true while `this` is empty."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions
@@ -356,7 +357,7 @@ def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expa
 
 
 def either(first: str, later: str, this: str) -> str:
-    """Return Spark SQL with the first branch's rows while `this` is empty, later the second's."""
+    """Return a query with the first branch's rows if `this` is empty, else the second branch's."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

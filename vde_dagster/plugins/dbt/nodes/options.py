@@ -50,7 +50,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield names of ignored configuration; with `grants`, the node's `grants` are not ignored."""
+    """Yield a node's ignored options; with `grants`, the option of that name is not ignored."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

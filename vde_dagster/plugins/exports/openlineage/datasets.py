@@ -59,7 +59,11 @@ class DatasetName:
 
 @dataclass
 class Shown:
-    """Models of a plan or of an environment's version; `view` returns a model's view name."""
+    """Models of a plan or of a version of an environment, as datasets.
+
+    Args:
+        view: Returns the name of a model's view.
+    """
 
     workspace: Workspace
     content: Plan | Environment
@@ -113,7 +117,7 @@ class Shown:
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return the datasets that a model reads, each once; for embedded models, what they read.
+        """Return each dataset that a model reads, directly or through embedded models, once.
 
         Args:
             fill: A fill; the versions of the datasets that it read are reported, as far as known.
@@ -201,7 +205,7 @@ class Shown:
         return found
 
     def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield a table's names; production's view is first, because receivers show the first."""
+        """Yield the names of a table, production's view first, because receivers show the first."""
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
             self._others[table.id] = [(env, entry.name) for env, entry in entries]
@@ -258,7 +262,7 @@ class Shown:
 
 
 def _through(outer: str, inner: str) -> str:
-    """Return the kind of lineage of a column that reads another query's column."""
+    """Return the kind of lineage through two queries: the outer reads a column of the inner."""
     if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer

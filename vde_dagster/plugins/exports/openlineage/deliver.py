@@ -205,7 +205,7 @@ def _json(event: Event) -> str:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return an event with secrets removed from its texts; its parts are attrs classes."""
+    """Replace the secrets in all texts of an event, and return it."""
     import attr
 
     if isinstance(value, str):

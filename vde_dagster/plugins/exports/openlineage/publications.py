@@ -132,7 +132,7 @@ class Publications:
                 yield _dropped(at, DatasetName(shown.catalog, str(view)))
 
     def _is_made(self, record: OutboxRecord, before: Environment | None, table_id: str) -> bool:
-        """Return whether a publication is the first to show a table; never for a rollback."""
+        """Return whether a table was never shown before a publication; false for a rollback."""
         known = self.runs.plan(record.subject["plan"]) if record.subject.get("plan") else None
         if known is None:
             return False

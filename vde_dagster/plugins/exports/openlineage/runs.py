@@ -353,7 +353,7 @@ class _Fill:
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
     def audited(self, at: datetime) -> Iterator[RunEvent]:
-        """Yield a run for the range's audits; its input dataset is the fill's output."""
+        """Yield the events of a run for the audits of the range; the run reads the filled table."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
@@ -367,7 +367,7 @@ class _Fill:
         yield from audit_events(job, run, self.output(None), own, self._began(at))
 
     def _began(self, at: datetime) -> datetime | None:
-        """Return the start of the fill that ended at an instant, if it is recorded."""
+        """Return when the fill began that ended at an instant; None if this is not recorded."""
         keys = ("table", "start", "end", "branch")
         wanted = [self.record.subject.get(key) for key in keys]
         found = [
