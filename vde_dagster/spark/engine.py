@@ -331,7 +331,7 @@ class SparkEngine:
         return self._with_retry(lambda: self._read(sql, limit).toArrow())
 
     def _with_retry(self, run: Callable[[], T]) -> T:
-        """Run a query, and again if the warm engine ended, possibly because of other users."""
+        """Run a query; run it again if the warm engine ended, perhaps because of another user."""
         try:
             with _translated("the query"):
                 return run()

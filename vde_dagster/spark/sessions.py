@@ -124,7 +124,7 @@ class Sessions:
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Release everything; Spark stops with its last user."""
+        """Release everything; Spark stops when its last user is closed."""
         with self._lock:
             shared, self._shared = self._shared, None
             idle, self._idle = self._idle, []

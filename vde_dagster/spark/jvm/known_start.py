@@ -139,7 +139,8 @@ class Gateway:
 
 
 def start_path(visible: Mapping[str, str]) -> Path | None:
-    """Return the file for a configuration's command; None if only Spark's scripts can start it.
+    """Return the file for the command of a configuration; None if only Spark's scripts can start
+    a JVM with this configuration.
 
     Args:
         visible: The part of the configuration for command lines, see `command_line_config`.

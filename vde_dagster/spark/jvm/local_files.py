@@ -20,9 +20,9 @@ _CLASS = "vde.LocalFiles"
 def use_plain_files(context: SparkContext) -> None:
     """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files.
 
-    Hadoop caches one file system for all local paths. It is replaced by an object of the same class
-    over another raw file system, because the configuration could only name a class from a jar. An
-    explicitly configured file system (`spark.hadoop.fs.file.impl`) stays.
+    Hadoop caches one file system for all local paths. This function replaces that object, because
+    the configuration could only name a class from a jar. The new object has the same class, over
+    another raw file system. A configured file system (`spark.hadoop.fs.file.impl`) stays.
     """
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()

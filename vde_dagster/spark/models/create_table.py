@@ -155,7 +155,7 @@ class _TableLayout:
         return not (self.partitions or self.order or variants) and version == "2"
 
     def new_table(self, ref: TableRef, location: str, branch: str | None) -> NewTable:
-        """Return the table for the lakehouse; Iceberg keeps the comment among the properties."""
+        """Return the table for the lakehouse, with its comment as a property of Iceberg."""
         comment = {"comment": self.comment} if self.comment else {}
         return NewTable(ref, self.columns, location, {**self.properties, **comment}, branch)
 
@@ -234,7 +234,7 @@ def _transform(name: str, transform: str, column: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Normalize a partition expression: lower case, no quotes or spaces, one spelling per unit."""
+    """Normalize a partition expression: lower case, no quotes or spaces, and `days` for `day`."""
     plain = re.sub(r"[`\s]", "", text).lower()
     match = re.fullmatch(r"(year|month|day|hour|date|date_hour)\((.*)\)", plain)
     if match:

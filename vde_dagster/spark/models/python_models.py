@@ -69,7 +69,7 @@ class ModelContext:
 
     @property
     def end(self) -> datetime:
-        """The end of the interval in functions' arguments: the first instant after it (UTC)."""
+        """The end of the interval as functions get it: the first instant after it (UTC)."""
         return self.interval.end
 
     @property
@@ -85,7 +85,7 @@ class ModelContext:
 
     @property
     def engine_adapter(self) -> ModelContext:
-        """The context itself, which has the read methods of SQLMesh's engine adapters."""
+        """This context, because it has the read methods of SQLMesh's engine adapters."""
         return self
 
     @property
@@ -193,7 +193,7 @@ class SqlmeshModelContext(ModelContext):
         return None
 
     def table(self, name: str) -> str:
-        """Return the same as `resolve_table`."""
+        """Return the name of a view of the rows of a model in `depends_on`."""
         return self.resolve_table(name)
 
 

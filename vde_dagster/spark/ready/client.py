@@ -51,8 +51,9 @@ def ask(
         streams: Descriptor, encoding and error handler of standard input, output and errors.
 
     Returns:
-        The connection, which returns the exit code and whose end stops the copy, and the copy's
-        process; None if the ready process is missing, differs from this one or lacks the module.
+        The connection and the id of the copy's process. The copy sends its exit code through the
+        connection, and ends when the connection is closed. None if the ready process is missing,
+        differs from this one or lacks the module.
     """
     os.umask(mask := os.umask(0))
     request = {

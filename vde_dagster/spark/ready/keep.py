@@ -58,7 +58,7 @@ def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None
 
 
 def imported() -> list[str]:
-    """Return this process's installed modules; each command imports a project's own modules."""
+    """Return the imported modules that belong to installed packages, not to a project."""
     installed = (sys.prefix + os.sep, sys.base_prefix + os.sep, str(Path(__file__).parents[2]))
     return [
         name

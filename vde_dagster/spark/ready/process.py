@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
 
 
 def _imported(modules: list[str]) -> dict[str, int]:
-    """Import modules and run their functions; return all files with their modification times."""
+    """Import modules and call the named functions; return `_files()`."""
     for named in modules:
         name, _, function = named.partition(":")
         with suppress(Exception):  # A module may be gone, or lack a dependency.
@@ -69,7 +69,7 @@ def _imported(modules: list[str]) -> dict[str, int]:
 
 
 def _files() -> dict[str, int]:
-    """Return the files of all modules with their modification times (ns)."""
+    """Return the modification time (ns) of the file of each imported module."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     return {file: _changed(file) for file in files if file}
 

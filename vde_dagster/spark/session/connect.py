@@ -37,7 +37,7 @@ def is_remote(session: Any) -> bool:
 
 
 def tag_on_server(session: SparkSession, tag: str) -> str:
-    """Return the tag that a server's jobs have for a session's tag, in Spark 4.1's form."""
+    """Return the tag that Spark 4.1 gives to a server's jobs for a tag of a session."""
     client: Any = session.client
     user = client._user_id or ""
     return f"SparkConnect_SessionTag_User_{user}_Session_{client._session_id}_Tag_{tag}"

@@ -95,7 +95,9 @@ def is_missing_table(error: VdeError, table: str) -> bool:
 
 
 def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
-    """Find the place that Spark's message names in a query; for a cast around it, the column.
+    """Find the place in a query that a message of Spark names.
+
+    If the message is about a cast around the query, the place is the column of the cast.
 
     Args:
         query: The query, which Spark may have received as a subquery.

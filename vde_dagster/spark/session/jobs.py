@@ -107,8 +107,8 @@ class PlanJobs:
         """Refuse new work of a plan, and stop its Spark jobs until none is left.
 
         A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is
-        canceled again until the plan's last action has ended. Returns whether everything had ended
-        within the time.
+        canceled again until the plan's last action has ended. Returns whether all work ended in
+        time.
         """
         with self._lock:
             self._cancelled.add(plan_id)

@@ -166,7 +166,7 @@ def _launch(settings: SessionSettings) -> None:
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread, where PySpark does not replace the handler of SIGINT."""
+    """Call a function in a thread, so that PySpark does not replace the handler of SIGINT."""
     future: Future[T] = Future()
 
     def run() -> None:

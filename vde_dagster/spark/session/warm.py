@@ -103,7 +103,7 @@ class WarmEngine:
         return False
 
     def refuse_users(self, folder: Path) -> None:
-        """Accept no further clients: the record no longer names this engine."""
+        """Accept no further clients, by removing the engine's record."""
         if self.accepts_users(folder):
             (folder / _RECORD).unlink(missing_ok=True)
 
@@ -288,7 +288,7 @@ def environment_before() -> dict[str, str]:
 
 @contextmanager
 def _starting(folder: Path) -> Iterator[None]:
-    """Allow one process at a time to start or stop an engine."""
+    """Let only one process at a time start or stop an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "starting").open("wb") as file:
         _lock(file, wait=True)
@@ -359,7 +359,7 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 
 
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
-    """Return whether another process has a file's lock; shared locks count if `by_sharers`."""
+    """Return whether another process has locked a file; `by_sharers`: shared locks count, too."""
     try:
         _lock(file, share=not by_sharers)
     except BlockingIOError:

@@ -35,7 +35,7 @@ _END_SECONDS = 5.0
 
 
 def variables_of_exercise() -> dict[str, str]:
-    """Return this process's variables without the project's: a warm-up has its own state."""
+    """Return this process's variables without `VDE_…`, because a warm-up has its own project."""
     before = environment_before()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 

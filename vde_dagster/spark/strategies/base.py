@@ -81,9 +81,9 @@ class Write:
     why_all: list[str] = field(default_factory=list)
 
     def compared_fields(self) -> dict[str, ShownFields]:
-        """Return the fields that the definition fills, by physical column.
+        """Return the struct fields that the definition fills, by physical column.
 
-        Columns that have exactly these fields in the table are left out.
+        A column is left out if the table's column has exactly these fields.
         """
         added = {column.name: column.fields for column in self.task.table.columns}
         given = (
@@ -129,9 +129,8 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Make MERGE and DELETE, which take no options, commit with the summary.
-
-        Iceberg reads it from the session's configuration: only this write uses the session.
+        """Make MERGE and DELETE commit with the summary; as options cannot be passed to them,
+        the session's configuration has the summary, so only this write may use the session.
         """
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
@@ -178,12 +177,12 @@ class Write:
     ) -> None:
         """Write to a scratch branch, and fast-forward the task's branch to it.
 
-        The write is repeated if another writer committed meanwhile. The janitor removes the scratch
-        branch of a killed process.
+        The write is repeated if another writer committed meanwhile. If the process is killed, the
+        janitor removes the scratch branch.
 
         Args:
             put_together: Commits to the scratch branch, which begins at the task's branch.
-            doing: The participle for messages on the interval: `merged`.
+            doing: A participle for messages about the interval, such as `merged`.
 
         Raises:
             ConflictError: Other writers were faster each time.
@@ -220,7 +219,7 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """A lock per physical table, for steps that are cheaper in sequence than with retries."""
+        """The physical table's lock, for steps that are cheaper in sequence than with retries."""
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 
@@ -234,11 +233,11 @@ class Strategy(ABC):
     own_session: bool = False
 
     def digest_condition(self, write: Write, interval: Interval) -> str | None:
-        """Return the SQL condition of the rows of an interval; None for all rows.
+        """Return the SQL condition for the rows of an interval; None if all rows belong to it.
 
         Raises:
-            NotImplementedError: For this kind the rows of a range are not exactly those that
-                `Write.writer` gets, so it has no digests.
+            NotImplementedError: The kind has no digests, because the rows of a range are not
+                exactly the rows that `Write.writer` gets.
         """
         raise NotImplementedError
 
@@ -277,7 +276,7 @@ class Strategy(ABC):
         return Digester(task.digest_sets, tiles, whole, write.frame_types)
 
     def output(self, write: Write, commit: Commit) -> Output | None:
-        """Return the digests of a fill; None if they are not needed or unknown."""
+        """Return the digests of a fill; None if no digests are needed, or they are unknown."""
         task, digester = write.task, write.digester
         if digester is not None:
             return digester.result(commit.added_records) or _read_again(write, commit, digester)
@@ -290,7 +289,7 @@ class Strategy(ABC):
 
 
 def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
-    """Read the rows of a fill again to compute digests, if the write evaluated them twice."""
+    """Compute digests by reading the filled rows again, because the write evaluated rows twice."""
     rows = write.committed(commit)
     conditions = [f"({text})" for _, text in digester.tiles if text is not None]
     if conditions:

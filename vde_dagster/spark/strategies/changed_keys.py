@@ -24,11 +24,11 @@ _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "str
 
 @dataclass(frozen=True, slots=True)
 class KeysView:
-    """Temporary view of the affected values of a key, under the table's names and in its types.
+    """Temporary view of the affected key values, in columns as in the table.
 
     Args:
-        values: Spark SQL of all values by column, and None for NULL; a column with many values, or
-            with values of another type than `_LISTED_TYPES`, is left out.
+        values: The values of each column as Spark SQL, None for NULL. Columns of types outside
+            `_LISTED_TYPES` are left out; if there are many keys, all columns are.
     """
 
     name: str
@@ -36,9 +36,9 @@ class KeysView:
     values: Mapping[str, frozenset[str | None]]
 
     def may_be_in(self, side: str) -> str:
-        """Return a condition on single columns that rows with one of the key values meet.
+        """Return a condition on single columns that is true for each row with one of the keys.
 
-        Iceberg skips files by it.
+        Iceberg skips files without a row that meets the condition.
         """
         parts = []
         for name, values in self.values.items():
@@ -49,7 +49,7 @@ class KeysView:
         return " AND ".join(parts) or "true"
 
     def is_in(self, side: str) -> str:
-        """Return the condition that a row of `side` has one of the key values; NULLs are equal."""
+        """Return the condition that a row of `side` has one of the key values; NULL equals NULL."""
         same = write_equal("vde_keys", side, self.columns)
         exact = f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {same})"
         return f"{self.may_be_in(side)} AND {exact}"
@@ -115,7 +115,7 @@ def _read_keys(write: Write, changed: ChangedKeys) -> DataFrame:
 
 
 def _list_values(write: Write, keys: DataFrame) -> dict[str, frozenset[str | None]]:
-    """Return the values of the key's columns as in `KeysView`, after computing all keys."""
+    """Compute all keys, and return the values of their columns, see `KeysView.values`."""
     if keys.count() > _MOST_VALUES:
         return {}
     listed = [name for name in keys.columns if write.types[name].partition("(")[0] in _LISTED_TYPES]

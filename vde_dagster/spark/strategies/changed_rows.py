@@ -46,7 +46,7 @@ def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:
 
 
 def _check_head(write: Write, since: int | None) -> None:
-    """Check that a branch still has the rows that change."""
+    """Check that no fill has written a branch after `since`, the commit with the rows to change."""
     table, branch = write.table, write.task.branch
     head = table.head(branch)
     while head is not None and head != since and is_quiet(table.summary(head)):
@@ -81,9 +81,9 @@ def _append(write: Write, changed: ChangedRows) -> None:
 
 
 def _change_rows(write: Write, changed: ChangedRows) -> None:
-    """Add and delete rows, after adding up the signs of equal rows.
+    """Add and delete rows; additions (+1) and deletions (-1) of equal rows are added up first.
 
-    If one of several copies of a row is deleted, all copies are deleted and the others added again.
+    To delete one of several copies of a row, all copies are deleted, and the others added again.
     """
     from pyspark.sql import functions
 
@@ -119,7 +119,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
 
 
 def _repeated(write: Write, rows: DataFrame) -> DataFrame:
-    """Return each row as often as its number of copies, with all columns of the table."""
+    """Return rows with all columns of the table, each row as often as its column of copies says."""
     listed = [
         quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
         for name, type_ in write.frame_types.items()
@@ -177,7 +177,7 @@ def _why_lost(changed: ChangedGroups) -> str:
 
 
 def _delete(write: Write, staging: str, view: str, names: Names, where: str = "true") -> None:
-    """Delete the rows that equal a row of a view in some columns."""
+    """Delete the rows that are equal to a row of a view in the named columns."""
     same = write_equal("target", "changed", names)
     write.session.sql(
         f"DELETE FROM {write.target(staging)} AS target "

@@ -29,7 +29,7 @@ class CustomTarget:
     Args:
         name: The quoted name of the table's branch, for SQL such as MERGE INTO.
         interval: The half-open UTC range to fill.
-        anew: Whether all rows of the table must be replaced.
+        anew: Whether the function must replace all rows of the table.
         properties: The model's `materialization_properties`.
         columns: Physical columns by the model's columns; renamed columns keep their physical name.
     """
@@ -49,7 +49,7 @@ class CustomTarget:
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
-        """Return Spark's writer (append, …) for rows whose columns may be in any order."""
+        """Return Spark's writer (append, …) for rows; their columns may be in any order."""
         types = self._write.types
         given = {field.name.lower(): spark_type(field.dataType) for field in rows.schema.fields}
         snapshot = self._write.task.snapshot
@@ -116,7 +116,7 @@ class CustomTable(Strategy):
             raise raised from error
 
     def _check(self, write: Write, staging: str, before: int | None, main: int | None) -> None:
-        """Check for one commit on the branch, and none on `main`."""
+        """Check that the function made one commit on the branch, and none on `main`."""
         table, mark = write.table, {FILL_KEY: write.summary[FILL_KEY]}
         astray = table.find_commit(None, mark) if table.head(None) != main else None
         if astray is not None:

@@ -30,8 +30,9 @@ _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 class TimeRange(Strategy):
     """Overwrites by a filter on the time column; rows outside the interval are not written.
 
-    Iceberg refuses to overwrite files that match the filter only in part, which the default layout
-    (one partition per interval) avoids; otherwise rows are deleted and added on a staged branch.
+    Iceberg refuses to overwrite a file if only some of its rows match the filter. The default
+    layout, one partition per interval, avoids such files. With other layouts, rows are deleted
+    and added on a staged branch.
     """
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:

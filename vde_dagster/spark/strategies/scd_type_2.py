@@ -26,9 +26,9 @@ from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, se
 class Scd(Strategy):
     """Compares the query's rows with the latest version of each key, and writes the differences.
 
-    Changes are computed from the table and then merged into it, so the table must not change in
-    between: the work is done on a branch without other writers. Of several rows of one key
-    `latest_first` chooses one, first by the column with the time of the update.
+    Changes are computed from the table and then merged into it. The table must not change in
+    between, so the work is done on a branch without other writers. If a key has several rows,
+    `latest_first` chooses the row with the latest time of update.
 
     The table merges on read: an unchanged row is neither written nor deleted.
     """
@@ -83,9 +83,9 @@ class Versions:
     Args:
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
-        at: The current instant for this fill (UTC).
+        at: The instant that this fill uses as the current one (UTC).
         fields: The fields to compare, by physical column; see `Write.compared_fields`.
-        keys: The keys to compare, if the source has only rows of these keys.
+        keys: The keys to compare; None if the source has the rows of all keys.
     """
 
     kind: ScdType2
@@ -148,9 +148,9 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes, one row each, with the changed version.
+        """Return the query of the changes to versions: one row for each version that changes.
 
-        Both sides are read once, because a second read of a query may return other rows.
+        Table and query are read once, because a second read of the query may return other rows.
         """
         old, new = self._latest(target), self._taken(source)
         keys = range(len(self.kind.unique_key))
@@ -176,7 +176,7 @@ class Versions:
         )
 
     def _acts(self) -> str:
-        """Return the changes of a key since its latest version."""
+        """Write how a key differs from its latest version: 'new', 'changed', 'gone' or NULL."""
         ended = f"l.{quote(self.valid_to)} IS NOT NULL"
         gone = "'gone'" if self.kind.invalidate_hard_deletes else "NULL"
         return (
@@ -186,20 +186,20 @@ class Versions:
         )
 
     def _begins(self) -> str:
-        """Return the start of a key's next version: never before the end of its latest version."""
+        """Write the start of a key's next version; it is never before the latest version's end."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
         return f"GREATEST({self._since()}, COALESCE({earlier}))"
 
     def _since(self) -> str:
-        """Return the start of a row's validity: from its column, or the current instant."""
+        """Write the start of a row's validity: its `updated_at`, or else the current instant."""
         if self.kind.updated_at_name is None:
             return self._now
         unknown = self._literal(SEEN) if self.kind.compared is None else self._now
         return f"COALESCE({self._updated('r')}, {unknown})"
 
     def _ends(self) -> str:
-        """Return the end of a key's last version if the key has disappeared, otherwise NULL."""
+        """Write the end of a key's last version if the key has disappeared, otherwise NULL."""
         return f"IF(r.vde_there, NULL, GREATEST({self._now}, l.{quote(self.valid_from)}))"
 
     def _changed(self) -> str:
@@ -216,14 +216,14 @@ class Versions:
         return f"NOT ({same}) AND NOT {_newer(self._updated('l'), self._updated('r'))}"
 
     def _compared_value(self, side: str, name: str) -> str:
-        """Return a value to compare, without fields that the definition does not fill."""
+        """Write a column's value to compare, without struct fields that the definition lacks."""
         value = f"{side}.{quote(name)}"
         if name in self.fields:
             value = self.fields[name].value(value)
         return Write.sortable(value, self.types[name])
 
     def _compared(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns to compare; ALL leaves out the `updated_at` column."""
+        """Return the physical columns to compare; ALL means all columns except `updated_at`."""
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name
@@ -241,12 +241,12 @@ class Versions:
         return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
-        """Return one row of every key: the newest; of several newest rows, the greatest."""
+        """Return the query of the newest row of each key; of equally new rows, the greatest."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
     def _latest_by_key(self, rows: str, order: str) -> str:
-        """Return one row of each key, the first in an order."""
+        """Return the query of one row per key, the first row in the given order."""
         by = ", ".join(f"vde_key_{n}" for n in range(len(self.kind.unique_key)))
         numbered = (
             f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS vde_number "
@@ -255,7 +255,7 @@ class Versions:
         return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
 
     def _keyed(self, rows: str) -> str:
-        """Add the parts of the key; an expression of the key uses output columns by name."""
+        """Add a column for each part of the key; a part may be an expression of output columns."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
@@ -264,7 +264,7 @@ class Versions:
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
 
     def _updated(self, side: str) -> str:
-        """Return the start of a row's validity, from its column."""
+        """Write the start of a row's validity, as read from the row's `updated_at` column."""
         assert self.kind.updated_at_name is not None
         return f"CAST({side}.{quote(self._physical(self.kind.updated_at_name))} AS {self._type})"
 
@@ -277,7 +277,7 @@ class Versions:
         return self.types[self.valid_from]
 
     def _literal(self, instant: datetime) -> str:
-        """Write an instant (UTC) in the type of the columns of validity times."""
+        """Write an instant (UTC) as a literal, in the type of the columns with validity times."""
         date = f"{instant.year:04d}-{instant.month:02d}-{instant.day:02d}"
         if self._type == "date":
             return f"DATE '{date}'"
@@ -301,7 +301,7 @@ class DbtVersions(Versions):
     """
 
     def first(self, source: str) -> str:
-        """Return the query of a table's first rows: all rows of the query, as current versions."""
+        """Return the query for an empty table's first rows: all rows, as current versions."""
         return self._select(self._added(self._since(), "NULL", "False"), source)
 
     def merge(self, target: str, source: str) -> str:
@@ -323,7 +323,7 @@ class DbtVersions(Versions):
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the changes, one row each; if several rows end one version, the latest counts."""
+        """Return the query of changes; if several rows end one version, only the latest counts."""
         keys = range(len(self.kind.unique_key))
         old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
         on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)
@@ -360,7 +360,7 @@ class DbtVersions(Versions):
         )
 
     def _is_record(self, side: str) -> str:
-        """Return the condition that a row is the record of a deletion, not a version."""
+        """Return the condition that a row is the record of a deletion instead of a version."""
         if not self.kind.deleted_name:
             return "false"
         return f"COALESCE({side}.{quote(self._physical(self.kind.deleted_name))} = 'True', false)"
@@ -382,7 +382,7 @@ class DbtVersions(Versions):
         return self.data if names == ALL else [self._physical(name) for name in names]
 
     def _added(self, begins: str, ends: str, deleted: str) -> dict[str, str]:
-        """Return the values of the columns that a snapshot adds, by column."""
+        """Return the values of the columns that dbt adds to a snapshot, by physical column."""
         types = {self.valid_from: begins, self.valid_to: ends}
         if self.kind.deleted_name:
             types[self._physical(self.kind.deleted_name)] = f"'{deleted}'"
@@ -390,5 +390,5 @@ class DbtVersions(Versions):
 
 
 def _newer(one: str, other: str) -> str:
-    """Return the condition that an instant is later than another; NULL is the earliest."""
+    """Return the condition that `one` is later than `other`; NULL counts as the earliest."""
     return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"

@@ -26,11 +26,11 @@ _NUMBER = "vde_row_number"
 class UniqueKey(Strategy):
     """Inserts new keys and replaces rows with existing keys, in one MERGE; NULLs are equal.
 
-    Of several rows of one key `latest_first` chooses one. With a strategy of dbt, all rows are
-    kept, and NULL keys never match: see `_replace_keys`.
+    If a key has several new rows, `latest_first` chooses one. With a strategy of dbt, all rows
+    are kept, and NULL keys never match, see `_replace_keys`.
 
     The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit, and it is retried.
+    another commit, and the MERGE is retried.
     """
 
     own_session = True
@@ -97,7 +97,7 @@ def _matched_twice(write: Write, kind: IncrementalByUniqueKey) -> ExecutionError
 
 
 def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
-    """Return the conditions of a match between a new row and a row of the table."""
+    """Return the conditions under which a new row matches a row of the table."""
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     equal = "=" if kind.strategy and not kind.nulls_match else "<=>"
     keys = [write.physical_name(name) for name in kind.unique_key]
@@ -111,9 +111,9 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 
 
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the statement that deletes all rows of the new keys and inserts the new rows.
+    """Return the statement that deletes the table's rows with new rows' keys, and inserts new rows.
 
-    To read the source once, the first row of each key is used to delete and to insert.
+    The source is read only once: the first row of each key causes the deletion and is inserted.
     """
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))
@@ -160,7 +160,7 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, rows: str) -> s
 
 
 def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the query of the source's rows, one per key."""
+    """Return the query of the rows to merge: one row of the source for each key."""
     types, keys = write.types, [write.physical_name(name) for name in kind.unique_key]
     by = ", ".join(_key_parts(write, kind))
     order = latest_first(types, [name for name in types if name not in keys] or keys)
@@ -173,7 +173,7 @@ def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
 
 
 def _key_parts(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
-    """Return the parts of a key as sortable expressions over the new rows."""
+    """Return the parts of a key as expressions over the new rows, each with a sortable value."""
     named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
     keys = [write.physical_name(name) for name in kind.unique_key]
     columns = [Write.sortable(quote(key), write.types[key]) for key in keys]

@@ -66,7 +66,7 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
 def fields_of_column(
     snapshot: Snapshot, column: str, type_: str, added: Fields
 ) -> ShownFields | None:
-    """Return the fields of a model's column; None if the table's column has exactly those.
+    """Return the struct fields of a model's column; None if the table's column has the same.
 
     Args:
         type_: Spark SQL type of the table's column.
@@ -114,8 +114,8 @@ def as_table_rows(
     """Select a query's rows by name, cast to the types of a task's physical table.
 
     Args:
-        types: Spark SQL type by physical column; NULL in columns that the query lacks.
-        kept: Other columns of the frame to return.
+        types: Spark SQL type by physical column. A column that the query lacks becomes NULL.
+        kept: Further columns of the frame to return.
     """
     computed = {column.name for column in task.snapshot.computed_columns}
     output_of = {physical: output for output, physical in task.columns if output in computed}

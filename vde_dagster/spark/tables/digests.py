@@ -47,7 +47,7 @@ class Digester:
 
     Args:
         sets: The sets of columns to digest.
-        tiles: (range, condition for its rows) per digest; None as a condition selects all rows.
+        tiles: The range of each digest, and the condition for its rows; None selects all rows.
         whole: Whether the write replaces all rows of the table.
         types: Spark SQL types of the written columns, if known beforehand.
     """
@@ -133,7 +133,7 @@ def _column_types(frame: DataFrame) -> dict[str, DataType]:
 
 
 def _row_hashes(types: Mapping[str, DataType | str]) -> tuple[str, str] | None:
-    """Return two hashes of a row with different seeds, as Spark SQL."""
+    """Write two hashes of a row, with different seeds, as Spark SQL; None for unknown types."""
     parts = [_hashed(quote(name), type_, 0) for name, type_ in types.items()]
     if None in parts:
         return None

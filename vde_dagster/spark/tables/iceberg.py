@@ -147,7 +147,7 @@ class IcebergTable:
 
         Args:
             source: The branch with that commit, which was created at a head of the other branch.
-            onto: The branch to change, which has no other writers meanwhile.
+            onto: The branch to change; no other writer may change it meanwhile.
 
         Returns:
             The commit; None if it cannot be separated from later commits.
@@ -179,7 +179,7 @@ class IcebergTable:
         return commit.snapshot_id
 
     def was_filled(self, branch: str | None) -> bool:
-        """Return whether a branch (or `main`) has rows, or a fill's commit, even an empty one."""
+        """Return whether a branch (or `main`) has rows, or a fill's commit, even without rows."""
         line = history(self._metadata, self.head(branch))
         summaries = (snapshot.get("summary", {}) for snapshot in line)
         return any(
@@ -210,7 +210,7 @@ class IcebergTable:
 
 
 def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str]) -> bool:
-    """Commit a commit's files to a branch, in Java; return False if that is impossible.
+    """Commit the files of the commit `picked` to a branch, in Java; return False if impossible.
 
     Iceberg's own cherry-pick supports only appends and replaced partitions.
     """
