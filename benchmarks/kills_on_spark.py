@@ -55,16 +55,21 @@ def sweep(
             cases = [tuple(chance.choices(numbers, k=2)) for _ in range(chains)]  # type: ignore[misc]
         else:
             trial.check_from_scratch()
+        if operation.name == "run after deletes" and not life.name.startswith("SCD"):
+            cases += [(-number,) for number in numbers]
         for case in cases:
             if time.monotonic() > until:
                 break
             again = chance.random() < 0.5
             counts["tried"] += 1
             try:
-                trial.kill(*case, again=again)
+                if case[0] < 0:
+                    trial.kill_before_changes(-case[0])
+                else:
+                    trial.kill(*case, again=again)
             except Exception:
                 counts["failed"] += 1
-                ends = [trial.pairs()[n - 1] for n in case]
+                ends = [trial.pairs()[abs(n) - 1] for n in case]
                 print(f"FAILED {name_of(life, operation)}: {case} {ends}, again={again}")
                 print(traceback.format_exc(limit=-3), flush=True)
     except Exception:

@@ -10,8 +10,9 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,14 @@ FILES = {
 }
 FIRST = "(1, DATE'2024-01-01', 1), (2, DATE'2024-01-01', 10), (1, DATE'2024-01-02', 2)"
 THEN = "(1, DATE'2024-01-03', 4), (3, DATE'2024-01-03', 5), (3, DATE'2024-01-04', -1)"
+MORE = "(1, DATE'2024-01-04', 6), (5, DATE'2024-01-05', 6)"
 LATE = "(4, DATE'2024-01-02', 7), (2, DATE'2024-01-02', 8)"
+LESS = (
+    "DELETE FROM lakehouse.lake.events WHERE id = 2",
+    "UPDATE lakehouse.lake.events SET v = 9 WHERE id = 1 AND day = DATE'2024-01-01'",
+    f"INSERT INTO lakehouse.lake.events VALUES {THEN}",
+)
+"""Statements after which rows of the source are gone, changed, and new."""
 Rows = list[tuple[Any, ...]]
 
 
@@ -59,6 +67,8 @@ class Life:
         late: Whether a run takes in rows of days that were filled before.
         refills: Whether a deployment does, too; else its rows would be added once more.
         runs: Whether time alone makes it due.
+        refreshes: Whether it refreshes from changes, and is run after rows of its source went; it
+            takes part in no other operation.
         threads: How many batches and models are filled at once.
         change: A file, a text in it, and what stands there when the definition changes.
         files: More files of the project, or others in place of those above.
@@ -70,6 +80,7 @@ class Life:
     late: bool = True
     refills: bool = True
     runs: bool = True
+    refreshes: bool = False
     threads: int = 1
     change: tuple[str, str, str] = (MODEL, " FROM lake", ", v + 1 AS more FROM lake")
     files: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +106,7 @@ class World:
     def __init__(self, folder: Path, life: Life) -> None:
         self.life = life
         self.root = folder / "project"
-        self._folder = folder
+        self.folder = folder
         self.project = project_of(life, self.root)
         with self.process() as workspace:
             session: Any = workspace.engine().session  # type: ignore[attr-defined]
@@ -122,9 +133,14 @@ class World:
 
     def insert(self, values: str) -> None:
         """Let rows come into the source."""
+        self.change(f"INSERT INTO lakehouse.lake.events VALUES {values}")
+
+    def change(self, *statements: str) -> None:
+        """Change the source's rows."""
         with self.process() as workspace:
             session: Any = workspace.engine().session  # type: ignore[attr-defined]
-            session.sql(f"INSERT INTO lakehouse.lake.events VALUES {values}")
+            for statement in statements:
+                session.sql(statement)
 
     def apply(self, make: Callable[[Workspace], Plan]) -> None:
         """Plan and apply."""
@@ -147,12 +163,12 @@ class World:
 
     def keep(self) -> None:
         """Keep the folder as it is."""
-        _copy(self.root, self._folder / "kept")
+        _copy(self.root, self.folder / "kept")
 
     def restore(self) -> None:
         """Put the folder back as it was kept."""
         shutil.rmtree(self.root)
-        _copy(self._folder / "kept", self.root)
+        _copy(self.folder / "kept", self.root)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -178,7 +194,7 @@ class Operation:
     before: Callable[[World], Rows | None]
     plan: Callable[[Workspace], Plan] | None
     at: datetime
-    lived_by: Callable[[Life], bool] = lambda life: True
+    lived_by: Callable[[Life], bool] = lambda life: not life.refreshes
     act: Callable[[Workspace], object] | None = None
 
 
@@ -214,6 +230,22 @@ def _replaced(world: World) -> Rows | None:
     return first
 
 
+def _changed_source(world: World) -> Rows | None:
+    """Let rows of the source come, change and go; return the rows that a fill of all rows has."""
+    kind = world.life.kind.replace("refresh changes", "refresh whole")
+    kind = kind.replace("INCREMENTAL_BY_CHANGES (key id)", "FULL")
+    twin = World(world.folder / "whole", replace(world.life, kind=kind))
+    for one in (twin, world):
+        _filled(one)
+        one.change(*LESS)
+    twin.apply(_due_plan)
+    return twin.rows()
+
+
+def _due_plan(workspace: Workspace) -> Plan:
+    return workspace.plans.due("prod", now=noon(5))
+
+
 def _deploy(workspace: Workspace) -> Plan:
     """Deploy what changed, and compute again from the second day on where that can be."""
     made = workspace.plan("prod", forward_only=True, now=noon(3), save=False)
@@ -230,10 +262,13 @@ def _restate(workspace: Workspace) -> Plan:
 
 OPERATIONS = (
     Operation("first fill", lambda world: None, lambda w: w.plan("prod", now=noon(3)), noon(3)),
+    Operation("run", _due, _due_plan, noon(5), lambda life: life.runs and not life.refreshes),
     Operation(
-        "run", _due, lambda w: w.plans.due("prod", now=noon(5)), noon(5), lambda life: life.runs
+        "run after deletes", _changed_source, _due_plan, noon(5), lambda life: life.refreshes
     ),
-    Operation("restatement", _wrong, _restate, noon(3), lambda life: life.runs),
+    Operation(
+        "restatement", _wrong, _restate, noon(3), lambda life: life.runs and not life.refreshes
+    ),
     Operation("deployment", _changed, _deploy, noon(3)),
     Operation(
         "rollback", _replaced, None, noon(3), act=lambda w: w.environments.rollback("prod", 1)
@@ -320,6 +355,30 @@ class Trial:
         assert self.world.rows() == self.new, where
         self._check_nothing_is_left(where)
 
+    def kill_before_changes(self, number: int) -> None:
+        """Die behind a step; the next run comes a day later, after the source changed again."""
+        where = f"{self.world.life.name}: killed behind {number}, before more changes"
+        self.world.restore()
+        self._applied(number)
+        assert self.world.rows() in (self.old, self.new), where
+        assert self._run_later() == self.later, where
+        self._check_nothing_is_left(where, noon(6))
+
+    @cached_property
+    def later(self) -> Rows | None:
+        """The rows after a further run, if nobody dies."""
+        self.world.restore()
+        self._applied(None)
+        return self._run_later()
+
+    def _run_later(self) -> Rows | None:
+        self.world.change(
+            "DELETE FROM lakehouse.lake.events WHERE id = 3",
+            f"INSERT INTO lakehouse.lake.events VALUES {MORE}",
+        )
+        self.world.apply(lambda workspace: workspace.plans.due("prod", now=noon(6)))
+        return self.world.rows()
+
     def _applied(self, last: int | None, *, before: int = 0, again: bool = False) -> list[str]:
         steps = Steps(self.world.database, last)
         try:
@@ -344,10 +403,10 @@ class Trial:
         made = plan(workspace) if again else workspace.store.plans.load(self._plan_id)
         return lambda: workspace.apply(made, concurrency=self.world.life.threads)
 
-    def _check_nothing_is_left(self, where: str) -> None:
+    def _check_nothing_is_left(self, where: str, at: datetime | None = None) -> None:
         """What is done is not planned again, and the janitor leaves no branch of an attempt."""
         with self.world.process() as workspace:
-            at = self.operation.at
+            at = at or self.operation.at
             assert workspace.plans.due("prod", now=at, save=False).is_empty, where
         days = ShiftedClock(timedelta(days=9))
         for _ in range(2):

@@ -32,6 +32,30 @@ MERGE = """
 """
 WHOLE = "SELECT id, day, v FROM lake.events"
 SCD = "SELECT id, v, CAST(day AS TIMESTAMP) AS updated_at FROM lake.events WHERE day BETWEEN "
+COUNTS = "SELECT id, day, count(*) AS v FROM lake.events GROUP BY id, day"
+MEANS = "SELECT id, day, CAST(avg(v) AS INT) AS v FROM lake.events GROUP BY id, day"
+MORE = (MODEL, "AS v FROM", "AS v, count(v) AS more FROM")
+REFRESHED = (
+    ("FULL by rows", "FULL (refresh changes)", WHOLE, ()),
+    ("FULL by groups", "FULL (refresh changes)", COUNTS, MORE),
+    ("FULL by keys", "FULL (refresh changes)", MEANS, MORE),
+    ("INCREMENTAL_BY_CHANGES", "INCREMENTAL_BY_CHANGES (key id)", WHOLE, ()),
+    (
+        "INCREMENTAL_BY_UNIQUE_KEY",
+        "INCREMENTAL_BY_UNIQUE_KEY (unique_key id, refresh changes)",
+        WHOLE,
+        (),
+    ),
+    (
+        "SCD_TYPE_2_BY_COLUMN",
+        "SCD_TYPE_2_BY_COLUMN (unique_key id, columns (day, v), invalidate_hard_deletes true, "
+        "refresh changes)",
+        WHOLE,
+        (),
+    ),
+)
+"""Name, kind, query and change of models that refresh from changes, in each way."""
+MODES = ("copy-on-write", "merge-on-read")
 BATCH = "batch_size 1, disable_restatement false, forward_only false"
 LIVES = (
     Life("FULL", "FULL", WHOLE),
@@ -39,8 +63,20 @@ LIVES = (
     Life(
         "FULL by groups",
         "FULL (refresh changes)",
-        "SELECT id, day, count(*) AS v FROM lake.events GROUP BY id, day",
-        change=(MODEL, "count(*) AS v", "count(*) AS v, count(v) AS more"),
+        COUNTS,
+        change=MORE,
+    ),
+    *(
+        Life(
+            f"{name} after deletes, {mode}",
+            f"{kind}, physical_properties ('write.delete.mode' = '{mode}', "
+            f"'write.merge.mode' = '{mode}')",
+            query,
+            refreshes=True,
+            **({"change": change} if change else {}),  # type: ignore[arg-type]
+        )
+        for name, kind, query, change in REFRESHED
+        for mode in MODES
     ),
     Life(
         "INCREMENTAL_BY_TIME_RANGE",

@@ -47,6 +47,8 @@ CASES = [
     for life in LIVES
     if operation.lived_by(life) and life.name in MORE.get(operation.name, (life.name,))
 ]
+PLAIN = [life for life in LIVES if life.refreshes and not life.name.startswith("SCD")]
+"""Models that refresh from changes, whose rows do not depend on the time of a run."""
 PARTS = 4
 """In how many parts the steps of a kind are met: each has some ten kills, which take minutes."""
 _met: set[tuple[str, str]] = set()
@@ -88,7 +90,7 @@ def test_a_life_can_be_read_before_and_after_its_definition_changes(
         assert workspace.project.models[NAME] != before
 
 
-@pytest.mark.turns(44)
+@pytest.mark.turns(60)
 @pytest.mark.spark
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
@@ -101,6 +103,19 @@ def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
     trial.check_from_scratch()
     for number in trial.unmet(_met, part, PARTS):
         trial.kill(number, again=number % 2 == 0)
+
+
+@pytest.mark.turns(20)
+@pytest.mark.spark
+@pytest.mark.parametrize("life", PLAIN, ids=lambda life: life.name.replace(" ", "_"))
+@pytest.mark.parametrize("part", range(PARTS))
+def test_changes_that_come_after_a_kill_are_applied_once(
+    life: Life, part: int, folder: Path, spark_engine: SparkEngine
+) -> None:
+    (operation,) = [operation for operation in OPERATIONS if operation.lived_by(life)]
+    trial = Trial(World(folder, life), operation)
+    for number in trial.unmet(set(), part, PARTS):
+        trial.kill_before_changes(number)
 
 
 @pytest.mark.turns(4)
