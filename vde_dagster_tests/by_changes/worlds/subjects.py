@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from vde_dagster.semantics.refresh.keys import find_key_steps
-from vde_dagster.semantics.refresh.methods import find_refresh
+from vde_dagster.semantics.refresh.keys import KeySteps, find_key_steps
+from vde_dagster.semantics.refresh.linear import RowSteps
+from vde_dagster.semantics.refresh.merged import GroupSteps
+from vde_dagster.semantics.refresh.methods import Refresh, find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 from vde_dagster.sql.reading import parse_plain
 from vde_dagster_tests.by_changes.random_queries import SCHEMA, RandomQuery
@@ -135,7 +137,7 @@ class Subjects:
         }
 
     def draw(self) -> Subject:
-        """Return a model of which at least one table's changes are followed, or rarely none."""
+        """Return a model; the changes of at least one of its tables are followed in most cases."""
         dice = self._dice
         label = dice.choice(_LABELS)
         if label == "key":
@@ -180,18 +182,21 @@ class Subjects:
                 return self._subject("INCREMENTAL_BY_CHANGES", kind, self._placed(query))
 
     def _query(self) -> str:
+        """Return a query that refreshes by a method, which is chosen first."""
+        dice = self._dice
+        method = dice.choice([None, KeySteps, RowSteps, RowSteps, GroupSteps, GroupSteps])
+        only_added = dice.random() < 0.4
         while True:
-            query = self._plain_query()
-            if self._dice.random() < 0.05 or _is_followed(query):
+            query = self._plain_query(method)
+            if method is None or _refreshes_by(query, method, only_added=only_added):
                 return self._placed(query)
 
-    def _plain_query(self) -> str:
+    def _plain_query(self, method: type[Refresh] | None = None) -> str:
         dice = self._dice
-        form = dice.choice(["any", "any", "linear", "totals", "fixed"])
-        if form == "fixed" and dice.random() < 0.5:
+        if dice.random() < 0.2:
             return dice.choice(FIXED)
-        drawn = RandomQuery(dice, linear=form in ("linear", "totals"))
-        return drawn.totals() if form == "totals" else drawn.text
+        drawn = RandomQuery(dice, linear=method in (RowSteps, GroupSteps))
+        return drawn.totals() if method is GroupSteps else drawn.text
 
     def _placed(self, query: str) -> str:
         def place(match: re.Match[str]) -> str:
@@ -221,11 +226,11 @@ def _tables(query: str) -> list[str]:
     return sorted({match[1] for match in _TABLE.finditer(query)})
 
 
-def _is_followed(query: str) -> bool:
-    """Return whether the changes of a table that a query reads can be followed."""
+def _refreshes_by(query: str, method: type[Refresh], *, only_added: bool) -> bool:
+    """Return whether changes of a table that a query reads are followed by a method."""
     for table in _tables(query):
-        for only_added in (False, True):
-            with suppress(NotRefreshableError, SqlglotError):
-                find_refresh(query, SCHEMA, [table], only_added=only_added)
+        with suppress(NotRefreshableError, SqlglotError):
+            found = find_refresh(query, SCHEMA, [table], only_added=only_added)
+            if isinstance(found, method):
                 return True
     return False
