@@ -142,14 +142,13 @@ class Subjects:
         label = dice.choice(_LABELS)
         if label == "key":
             return self._with_key()
-        query = self._query()
         if label in ("FULL", "auto"):
+            query = self._query()
             if dice.random() < 0.3 and "k0" in _outputs(query):
                 query = f"SELECT *, {dice.choice(_WRAPPERS)} FROM ({query}) AS named"
             kind = f"FULL (refresh {'changes' if label == 'FULL' else 'auto'})"
             return self._subject(kind, kind, query)
-        while "k1" not in _outputs(query):
-            query = self._query()
+        query = self._query_with_key()
         if label == "merged":
             kind = "INCREMENTAL_BY_UNIQUE_KEY (unique_key k0, refresh changes)"
             return self._subject("INCREMENTAL_BY_UNIQUE_KEY", kind, query, ("k0", "k1"))
@@ -179,7 +178,17 @@ class Subjects:
             with suppress(NotRefreshableError, SqlglotError):
                 steps = find_key_steps(query, SCHEMA, _tables(query))
                 kind = f"INCREMENTAL_BY_CHANGES (key ({', '.join(steps.key)}))"
-                return self._subject("INCREMENTAL_BY_CHANGES", kind, self._placed(query))
+                placed = self._placed(query, views=False)
+                return self._subject("INCREMENTAL_BY_CHANGES", kind, placed)
+
+    def _query_with_key(self) -> str:
+        """Return a query of at least two columns; all tables determine the first one."""
+        while True:
+            query = self._plain_query()
+            if "k1" in _outputs(query):
+                with suppress(NotRefreshableError, SqlglotError):
+                    find_key_steps(query, SCHEMA, _tables(query), key=["k0"])
+                    return self._placed(query, views=False)
 
     def _query(self) -> str:
         """Return a query that refreshes by a method, which is chosen first."""
@@ -198,9 +207,14 @@ class Subjects:
         drawn = RandomQuery(dice, linear=method in (RowSteps, GroupSteps))
         return drawn.totals() if method is GroupSteps else drawn.text
 
-    def _placed(self, query: str) -> str:
+    def _placed(self, query: str, *, views: bool = True) -> str:
+        """Return a query over the world's tables; keys may be unknown through views."""
+
         def place(match: re.Match[str]) -> str:
-            return f"{self._dice.choice(self._relations[match[1]])} AS {match[2]}"
+            relations = self._relations[match[1]]
+            if not views:
+                relations = [one for one in relations if not _is_view(one)]
+            return f"{self._dice.choice(relations)} AS {match[2]}"
 
         return _TABLE.sub(place, query)
 
@@ -214,6 +228,11 @@ class Subjects:
         if "k0" in _outputs(query) and self._dice.random() < 0.15:
             properties += _PARTITIONED
         return Subject(label, kind, query, properties, f"{mode}, format {version}", shown)
+
+
+def _is_view(relation: str) -> bool:
+    parent = PARENTS.get(relation.removeprefix("m."))
+    return parent is not None and parent.label.startswith(("VIEW", "EMBEDDED"))
 
 
 def _outputs(query: str) -> list[str]:
