@@ -68,12 +68,13 @@ def main() -> int:
                 wrong += _live(folder / f"world{seed}", seed, args, total)
                 seed += 1
     finally:
+        print("\n".join(total.lines()))
+        for feature in total.never_refreshed():
+            print(f"never refreshed from changes: {feature}")
+        took = time.monotonic() - began
+        print(f"{'differences or failures':52}{wrong:7}, {took:.0f} s", flush=True)
         engine.close()
         shutil.rmtree(folder)
-    print("\n".join(total.lines()))
-    for feature in total.never_refreshed():
-        print(f"never refreshed from changes: {feature}")
-    print(f"{'differences or failures':52}{wrong:7}, {time.monotonic() - began:.0f} s")
     return wrong
 
 

@@ -359,7 +359,7 @@ class Trial:
         """Die behind a step; the next run comes a day later, after the source changed again."""
         where = f"{self.world.life.name}: killed behind {number}, before more changes"
         self.world.restore()
-        self._applied(number)
+        self._applied(number, before=1)
         assert self.world.rows() in (self.old, self.new), where
         assert self._run_later() == self.later, where
         self._check_nothing_is_left(where, noon(6))

@@ -328,6 +328,8 @@ class World:
         for name, query in self._queries(environment).items():
             subject = self._named[name]
             columns = ", ".join(subject.shown) or "*"
+            # Embedded models cannot be queried.
+            query = query.replace("m.part ", f"({PARENTS['part'].query}) ")
             wanted = f"({query.replace('raw.', 'lakehouse.raw.')}) AS wanted"
             wanted = f"m.{name}_whole" if subject.shown else wanted
             for side, source in (("shown", f"m.{name}"), ("wanted", wanted)):
