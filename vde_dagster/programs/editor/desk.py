@@ -48,7 +48,7 @@ FRESH_SECONDS = 1.0
 
 
 class EditorMemo(SnapshotMemo):
-    """Cache of snapshots in memory, over the project's cache on disk, which it never writes."""
+    """A cache of snapshots in memory; it reads the project's cache on disk, but never writes it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -253,7 +253,7 @@ class Desk:
         snapshots: dict[ModelName, Snapshot],
         warnings: list[Problem],
     ) -> tuple[ProjectError, ...]:
-        """Add the snapshots that can be made, and warnings; return the mistakes."""
+        """Add snapshots of the models that can be analyzed, and warnings; return the mistakes."""
         settings = project.settings
         models = understood(project) if project.problems else project.models
 

@@ -209,7 +209,7 @@ def _workspace_edit(
 
 
 def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
-    """Add the rename of a file to an edit, after the edit's other changes of the file."""
+    """Add the rename of a file to an edit, so that it happens after the changes of the file."""
     if moved is None:
         return
     known = server.workspace.text_documents

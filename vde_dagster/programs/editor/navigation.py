@@ -187,7 +187,11 @@ def _model_renamed(
 
 
 def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
-    """Return the edit of one mention; a plain column in SELECT both reads and names a column."""
+    """Return the edit of one mention.
+
+    A column in SELECT without an alias reads a column, and also names one. If only one of the
+    two is renamed, the edit adds an alias.
+    """
     span = one.span
     if one.keeps:
         return Edit(span.start, span.end, old + one.keeps.format(new))
@@ -202,7 +206,7 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
 
 
 def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
-    """Read the project with new texts, which must not add a mistake."""
+    """Read the project with new texts; refuse them if they cause a mistake that was not there."""
     after = desk.imagine(texts)
     known = {str(one) for one in before.problems}
     # A warning in a reader's file, too, is about a name that no longer exists.
@@ -222,7 +226,7 @@ def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -
 
 
 def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
-    """Return the advice about a mistake that a rename would cause."""
+    """Return a hint for a mistake that a rename would cause."""
     named = new.lower().rpartition(".")[2]
     where = wrong.location.path.as_posix() if wrong.location is not None else ""
     models = before.models_in(where)
@@ -238,7 +242,7 @@ def _way_out(before: Reading, new: str, wrong: ProjectError | Problem) -> str:
 def _require_same(
     desk: Desk, before: Reading, symbol: Symbol, new: str, texts: Mapping[str, str]
 ) -> None:
-    """Read the project with the new texts and compare: only the name may differ."""
+    """Read the project with the new texts, and refuse a rename that changes more than the name."""
     after = _imagined(desk, before, new, texts)
     for name, old in before.snapshots.items():
         now = after.snapshots.get(name)

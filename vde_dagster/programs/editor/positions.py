@@ -58,7 +58,7 @@ class Lines:
         return at
 
     def token(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the span of a diagnostic's location: a word or sign, or its whole line."""
+        """Return the span to underline for a location: its word, or its line without a column."""
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
             line = self.text[self._starts[index] : self._ends[index]]

@@ -53,11 +53,11 @@ class Mention(NamedTuple):
 
     Args:
         defines: Whether the object is defined or named here.
-        output: Whether the word also names an output column, which needs an alias to keep its name
-            when the word changes.
+        output: Whether the word also names an output column. If the word changes, an alias keeps
+            the name of the output column.
         qualifies: Whether the word is a table's name, not an alias, in front of a column.
-        keeps: Text to add after the word, which stays; `{}` in the text is the new name.
-        by_hand: Whether only the author can change the word: an edit cannot be proved right.
+        keeps: Text that a rename adds after the unchanged word; `{}` becomes the new name.
+        by_hand: Whether only the author can change the word, because no edit is certainly right.
     """
 
     span: Span
@@ -97,7 +97,7 @@ class Reading:
         return (*self.mistakes, *self.warnings)
 
     def text(self, path: str) -> str:
-        """Return a file's current text: the editor's, or the folder's; '' without a file."""
+        """Return a file's current text: the editor's, or else the folder's; '' if it is missing."""
         known = self.buffers.get(path)
         if known is not None:
             return known

@@ -27,7 +27,7 @@ MOST_ROWS = 100
 
 
 class Runnable(NamedTuple):
-    """Query that can run alone: `query`, or else the model's own query."""
+    """A query that can run alone; without `query`, the model's own query."""
 
     model: Model
     title: str

@@ -93,7 +93,7 @@ class StepWorkspace:
         )
 
     def pinned(self, environment: str) -> str:
-        """Return the name of the rows' source for captions."""
+        """Return the text that captions show as the source of rows."""
         if "@" in environment:
             self.pin(environment)
         return _SHOWN

@@ -30,8 +30,8 @@ class Access:
     environment depends on this class.
 
     Args:
-        may_be_open: Whether only this machine can reach the server: then requests need no token
-            until a token exists.
+        may_be_open: Whether requests need no token while no token exists. True only if no other
+            machine can reach the server.
     """
 
     tokens: TokenStore

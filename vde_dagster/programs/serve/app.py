@@ -51,7 +51,7 @@ def make_app(
     """Return the application that serves a project's environments.
 
     Args:
-        may_be_open: Whether requests need no token until a token exists.
+        may_be_open: Whether requests need no token while no token exists.
         log: File for a line about each request; None for stderr.
     """
 

@@ -42,7 +42,7 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
 def _add_configuration(router: APIRouter, versions: Versions) -> None:
     @router.get("/v1/config")
     def configuration(warehouse: str = Query(min_length=1)) -> Response:
-        """Return a warehouse's path prefix; it has a version unless the name ends with `live`."""
+        """Return a warehouse's path prefix, with a version unless the name ends with `live`."""
         name = WarehouseName.parse(warehouse)
         version = versions.find(name).version.version
         prefix = name if name.live else name.at(version)

@@ -224,7 +224,7 @@ class Places:
             del self._lines[client]
 
     def _leave(self) -> None:
-        """Pass a place to the next client's queue, which then moves to the end."""
+        """Give a place to the next client's first request; the client then takes the last turn."""
         if not self._lines:
             self._free += 1
             return

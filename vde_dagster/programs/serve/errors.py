@@ -111,7 +111,7 @@ class Tagged:
 
     @cached_property
     def tag(self) -> str:
-        """The response's strong entity tag, over all of its content and the storage's settings."""
+        """The response's strong entity tag: a hash of its content and of the storage's settings."""
         return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
 
 

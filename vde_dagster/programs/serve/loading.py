@@ -31,7 +31,7 @@ _BYTES = 256 * 1024 * 1024
 
 
 def _size(answer: Tagged) -> int:
-    """Return a response's space in the cache, at least one `_ANSWERS`th of the cache."""
+    """Return the bytes that a response counts in the cache, which holds `_ANSWERS` at most."""
     return max(len(answer.content), _BYTES // _ANSWERS)
 
 
@@ -67,7 +67,8 @@ class Loader:
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
         """Return metadata for reading a model's rows here; raises as `table` does.
 
-        A column with two names occurs twice in it. PyIceberg can read this, some engines cannot.
+        If the model shows a column under two names, the metadata has the column twice, which
+        PyIceberg can read, but some engines cannot.
         """
         if name not in served.doubled:
             return self._metadata(served, name, self._location(served, name))
@@ -202,7 +203,7 @@ class Loader:
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:
-    """Return a valid file name for metadata, which some clients require even without a file.
+    """Return a valid name of a metadata file. Some clients require it, even if no file is written.
 
     Source: https://iceberg.apache.org/spec/#metastore-tables.
     """

@@ -70,7 +70,7 @@ class ServedVersion:
 
     @cached_property
     def doubled(self) -> dict[ModelName, Doubled]:
-        """Replacement tables of models whose tables have a column under two names."""
+        """The replacement table of each model that shows a column of its table under two names."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
         repeated = self.repeats.among(self.workspace, ids)

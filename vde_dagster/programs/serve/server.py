@@ -221,7 +221,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
                 self._slow = None
 
         def _took(self, before: int) -> None:
-            """Abort the connection if the client received too little since the last check.
+            """Abort the connection if the client has received too little since the last check.
 
             Args:
                 before: Number of unsent bytes at the last check.

@@ -100,7 +100,7 @@ class Repeats:
 def doubled(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
 ) -> Doubled | None:
-    """Return the tables for a model that shows one column under two names, else None."""
+    """Return the replacement table for a model that shows one column under two names, else None."""
     location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
         return None  # Loading it reports the reason.

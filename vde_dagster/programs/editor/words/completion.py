@@ -386,7 +386,7 @@ def _columns(
 def _listed(
     reading: Reading, tokens: list[Token], ctes: dict[str, list[Token]], name: str, budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a SELECT, including the columns of a star."""
+    """Yield the output columns of a SELECT; a star yields all of its columns."""
     depth, item = 0, list[Token]()
     started = False
     for token in tokens:

@@ -30,7 +30,7 @@ def hover(symbols: Symbols, path: str, offset: int) -> tuple[Span, str] | None:
 
 
 def _in_header(reading: Reading, path: str, offset: int) -> tuple[Span, str] | None:
-    """Return the meaning and values of a property in a SQL header, or of its kind."""
+    """Return the description of a property or a kind in a SQL header, and its possible values."""
     text = reading.text(path)
     word = next((m for m in _WORD.finditer(text) if m.start() <= offset <= m.end()), None)
     if word is None or not path.endswith(".sql"):

@@ -27,7 +27,7 @@ class AuditQuery(NamedTuple):
     """An audit for one model that uses it.
 
     Args:
-        model: A model whose query is the audit's; `@this_model` in it is the audited model.
+        model: A model with the audit's query; `@this_model` in the query is the audited model.
         reads: The models that the query may name.
         start: Start of the query in the file.
         end: End of the query in the file.
@@ -109,7 +109,7 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def words(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield the words of an audit that may be columns, for an audit that cannot be analyzed."""
+        """Yield words that may be columns, for an audit whose query cannot be analyzed."""
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
             known = column_names(self._reading.snapshots, name) or ()

@@ -146,7 +146,7 @@ class _Words(YamlWords):
             )
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find texts in rules that may be names of columns, which only the author can confirm."""
+        """Find quoted texts in rules that may name columns; a rename leaves them to the author."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
         for name in self.reading.snapshots if found else ():
             for column in column_names(self.reading.snapshots, name) or ():
@@ -156,7 +156,7 @@ class _Words(YamlWords):
                     yield Mention(span, Symbol("column", name, column), by_hand=True)
 
     def relation(self, parts: Mapping[str, yaml.Node]) -> ModelName | None:
-        """Return the model of a `node_relation`."""
+        """Return the model that a `node_relation` names."""
         given = value_nodes(parts.get("node_relation"))
         names = [given.get(key) for key in ("database", "schema_name", "alias")]
         texts = [one.value for one in names if isinstance(one, yaml.ScalarNode)]
@@ -168,7 +168,7 @@ class _Words(YamlWords):
             yield self.word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure; by default, the same-named ones."""
+        """Find the columns of an entity, dimension or measure: in `expr`, or else its own name."""
         parts = value_nodes(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

@@ -75,7 +75,7 @@ class YamlWords:
                 yield self.word(node, of._replace(name=node.value.lower()), defines=defines)
 
     def columns_by_hand(self, node: yaml.Node, of: Symbol) -> Iterator[Mention]:
-        """Yield words of a value that may be columns: only its author can change them."""
+        """Yield the words of a value that may be columns; a rename cannot change them safely."""
         for word in re.compile(r"\w+").finditer(
             self.text, node.start_mark.index, node.end_mark.index
         ):
@@ -152,7 +152,7 @@ def _externals(words: YamlWords, tree: yaml.Node) -> Iterator[Mention]:
 
 
 def _rows(words: YamlWords, rows: yaml.Node | None, of: Symbol) -> Iterator[Mention]:
-    """Find the columns in the rows of a test: a list of rows, or a mapping with more keys."""
+    """Find the columns in a test's rows: in a list of rows, or in `columns`, `rows` and `query`."""
     for row in item_nodes(rows):
         yield from words.columns((key for key, _ in key_nodes(row)), of)
     table = value_nodes(rows)

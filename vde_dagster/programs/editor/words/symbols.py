@@ -42,7 +42,7 @@ class FileSymbols:
     """The symbols of a model's text.
 
     Args:
-        links: For columns that pass through a star, the original column.
+        links: For each output column that comes from a star, the column that the star passes on.
         whole: Whether every word of the query has a place and a symbol.
     """
 
@@ -84,7 +84,7 @@ class Symbols:
         return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
 
     def _elsewhere(self, path: str) -> Sequence[Mention]:
-        """Return the words of a file of tests, readers or audits."""
+        """Return the words of a file that does not define models: of tests, readers or audits."""
         if path in self._tests:
             return self.in_yaml(path)
         if path in self._readers.paths:
@@ -95,7 +95,7 @@ class Symbols:
         return list(dict.fromkeys(found))
 
     def root(self, symbol: Symbol) -> Symbol:
-        """Return the original of a column that passes through `*`, in the same or another model."""
+        """Return the original of a column that comes from `*`, or else the symbol itself."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -106,7 +106,7 @@ class Symbols:
         return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the definitions of a symbol, following `*` back to where its name is written."""
+        """Return the definitions of a symbol; a column from `*` is defined where it is named."""
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
@@ -121,7 +121,7 @@ class Symbols:
         return []
 
     def mentions(self, symbol: Symbol) -> list[Mention]:
-        """Return the project's mentions of a symbol, also where `*` passes a column on."""
+        """Return the project's mentions of a symbol, and of columns that pass it on through `*`."""
         found: list[Mention] = []
         symbol = self.root(symbol)
         waiting, seen = [symbol], {symbol}
@@ -282,7 +282,7 @@ def _header(
 
 
 def _dependency(path: str, tokens: list[Token], last: Token, found: FileSymbols) -> None:
-    """Find a two-part table name in a header's dependencies, by its last part."""
+    """Find a table's name `schema.name` in a header's dependencies, given its last part."""
     at = tokens.index(last)
     if at > 1 and tokens[at - 1].text == "." and tokens[at + 1].text in (",", ")"):
         parts = [tokens[at - 2].text, last.text]
@@ -409,7 +409,7 @@ class _Query:
         return self.numbers.get(id(_first(scope)), -1)
 
     def _outputs(self, scope: Any) -> None:
-        """Find the names of a query's columns, and the columns that pass through a star."""
+        """Find where a query names its columns, and which columns a star passes on."""
         if not isinstance(scope.expression, exp.Select) or _first(scope) is not scope:
             return
         if scope.is_set_operation and not self._is_left(scope):
@@ -433,7 +433,7 @@ class _Query:
                 self._mention(symbol, select.this, defines=True)
 
     def _outer(self, scope: Any) -> Any:
-        """Return the outermost union that begins with a query, or the query itself."""
+        """Return the outermost union around a branch of a union, or else the query itself."""
         while scope.is_set_operation and scope.parent is not None:
             scope = scope.parent
         return scope
@@ -510,7 +510,7 @@ class _Query:
 
 
 def _first(scope: Any) -> Any:
-    """Return the query that names the columns of a union: its first."""
+    """Return the first query of a union, which names the columns of the union."""
     while scope.set_operation_scopes:
         scope = scope.set_operation_scopes[0]
     return scope
