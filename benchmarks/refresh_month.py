@@ -1,13 +1,16 @@
 """A month of daily runs: the work of FULL models with and without refreshing from changes.
 
     python -m benchmarks.refresh_month [--days 30] [--only flights] [--times 10] [--picture FILE]
+        [--minutes 60]
 
 `flights` has flights of the example by day, with corrections of earlier days, airlines and planes;
-`orders` the tables and queries of the tests of daily runs. Each model exists four times: computed
-as a whole each day, skipped while its inputs are unchanged, refreshed from changes, and written by
-hand as an incremental model with a lookback of three days. The table has the bytes that fills read
-and wrote, their seconds and those of Spark's tasks, and for each way the rows that differ from the
-query at the end. The picture has the bytes that were read until each day.
+`orders` the tables and queries of the tests of daily runs. Each model exists five times: computed
+as a whole each day, skipped while its inputs are unchanged, refreshed from changes, by the method
+that vde chooses (`refresh auto`), and written by hand as an incremental model with a lookback of
+three days. The table has the bytes that fills read and wrote, their seconds and those of Spark's
+tasks, and for each way the rows that differ from the query at the end. Below it are the seconds of
+the chosen fills, divided by the better one of both fills of the same model on the same day. The
+picture has the bytes that were read until each day.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import tempfile
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,15 +34,25 @@ WAYS = {
     "whole": "FULL",
     "skipped": "FULL",
     "changes": "FULL (refresh changes)",
+    "auto": "FULL (refresh auto)",
     "by_hand": "",
 }
+SUFFIXES = {way: way for way in WAYS} | {"auto": "chosen"}
+"""Ends of the models' names; vde fills them by name, and the first fill of a day is slower."""
 LABELS = {
     "whole": "computed as a whole each day",
     "skipped": "skipped while inputs are unchanged",
     "changes": "refreshed from changes",
+    "auto": "by the method that vde chooses",
     "by_hand": "incremental models written by hand",
 }
-COLORS = {"whole": "#c2410c", "skipped": "#a16207", "changes": "#15803d", "by_hand": "#1d4ed8"}
+COLORS = {
+    "whole": "#ea580c",
+    "skipped": "#ca8a04",
+    "changes": "#16a34a",
+    "auto": "#a855f7",
+    "by_hand": "#3b82f6",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +216,7 @@ class Work:
     Args:
         read: Bytes read until each day.
         ways: Number of fills by how rows were computed.
+        each: Seconds and task seconds by model and day, and whether changes were read.
     """
 
     fills: int = 0
@@ -210,6 +225,7 @@ class Work:
     tasks: float = 0.0
     read: list[int] = field(default_factory=lambda: [0])
     ways: Counter[str] = field(default_factory=Counter)
+    each: dict[tuple[str, int], tuple[float, float, bool]] = field(default_factory=dict)
 
 
 def main() -> None:
@@ -220,23 +236,27 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--only", choices=[*WORKLOADS], help="one of the workloads")
     parser.add_argument("--times", type=int, default=10, help="repeats the rows of the tables")
+    parser.add_argument("--minutes", type=float, default=600, help="ends each month earlier")
     parser.add_argument("--picture", type=Path, help="an SVG file for the bytes of the flights")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(small_spark(Path(folder)))
         assert engine.session
         for name in [args.only] if args.only else WORKLOADS:
-            work = live(
-                WORKLOADS[name](args.times, Path(folder)), Path(folder) / name, name, args.days
+            live(
+                *(WORKLOADS[name](args.times, Path(folder)), Path(folder) / name, name),
+                *(args.days, args.minutes),
+                args.picture if name == (args.only or "flights") else None,
             )
-            if args.picture and name == (args.only or "flights"):
-                args.picture.write_text(draw(work))
         engine.close()
 
 
-def live(workload: Workload, root: Path, name: str, days: int) -> dict[str, Work]:
-    """Run a workload's models for some days, and print the work of each way."""
+def live(
+    workload: Workload, root: Path, name: str, days: int, minutes: float, picture: Path | None
+) -> None:
+    """Run a workload's models for some days, and print and draw the work of each way."""
     root.mkdir()
+    end = time.monotonic() + 60 * minutes
     runs = DailyRuns(root / "project", model_files(workload), *workload.sources)
     work = {way: Work() for way in WAYS}
     for day in range(1, days + 1):
@@ -245,12 +265,17 @@ def live(workload: Workload, root: Path, name: str, days: int) -> dict[str, Work
         events = runs.tick()
         for way, one in work.items():
             one.read.append(one.read[-1])
-            add_fills(one, way, events)
+            add_fills(one, way, events, day)
+        if picture is not None:
+            picture.write_text(draw(work))
         print(
             f"{name}, day {day}: "
             + ", ".join(f"{way} {one.read[-1]:,}" for way, one in work.items()),
             flush=True,
         )
+        if time.monotonic() > end:
+            days = day
+            break
     print(
         f"\n{name}, {days} days{'':19}fills   MB read  MB written   seconds  task s  "
         "rows that differ"
@@ -262,8 +287,42 @@ def live(workload: Workload, root: Path, name: str, days: int) -> dict[str, Work
             + ", ".join(f"{count} {what}" for what, count in one.ways.most_common()),
             flush=True,
         )
+    print_choice(work)
     runs.workspace.close()
-    return work
+
+
+def print_choice(work: Mapping[str, Work]) -> None:
+    """Print the seconds of each way as multiples of the better of both, fill by fill."""
+    whole, changes, auto = (work[way].each for way in ("whole", "changes", "auto"))
+    for place, unit in enumerate(("seconds", "task seconds")):
+        keys = [key for key in auto if key in whole and key in changes]
+        better = sum(min(whole[key][place], changes[key][place]) for key in keys) or 1.0
+        ways = {
+            "auto": sum(auto[key][place] for key in keys),
+            # Without the noise of the chosen fill itself.
+            "the chosen way's other fill": sum(
+                (changes if auto[key][2] else whole)[key][place] for key in keys
+            ),
+            "whole": sum(whole[key][place] for key in keys),
+            "changes": sum(changes[key][place] for key in keys),
+        }
+        print(
+            f"{unit} of {len(keys)} fills as multiples of the better one of whole and changes: "
+            + ", ".join(f"{way} {seconds / better:.2f}" for way, seconds in ways.items()),
+            flush=True,
+        )
+    for model in sorted({model for model, _ in auto}):
+        print(f"  {model}: " + " ".join(_describe_days(model, whole, changes, auto)))
+
+
+def _describe_days(
+    model: str, *ways: Mapping[tuple[str, int], tuple[float, float, bool]]
+) -> Iterable[str]:
+    """Yield whole/changes/auto seconds of each day; `*` follows a refresh from changes."""
+    for key in sorted(ways[-1]):
+        if key[0] == model:
+            seconds = "/".join(f"{way[key][0]:.1f}" for way in ways if key in way)
+            yield seconds + ("*" if ways[-1][key][2] else "")
 
 
 def model_files(workload: Workload) -> dict[str, str]:
@@ -278,17 +337,19 @@ def model_files(workload: Workload) -> dict[str, str]:
             text = query.replace("{where}", condition)
             # Models with equal queries would share a table.
             text = text.replace(" FROM", f", '{way}' AS way FROM", 1)
-            header = f"MODEL (name m.{model}_{way}, kind {kind}, start '2023-11-01'{never}); "
-            files[f"models/{model}_{way}.sql"] = header + text
+            name = f"{model}_{SUFFIXES[way]}"
+            header = f"MODEL (name m.{name}, kind {kind}, start '2023-11-01'{never}); "
+            files[f"models/{name}.sql"] = header + text
     return files
 
 
-def add_fills(work: Work, way: str, events: Iterable[Event]) -> None:
+def add_fills(work: Work, way: str, events: Iterable[Event], day: int) -> None:
     """Add the work of a way's fills; skipped ones have none."""
     for event in events:
         if not isinstance(event, IntervalFilled):
             continue
-        if not event.snapshot.name.name.endswith(f"_{way}"):
+        name = event.snapshot.name.name
+        if not name.endswith(f"_{SUFFIXES[way]}"):
             continue
         if event.skipped:
             work.ways["skipped"] += 1
@@ -304,6 +365,9 @@ def add_fills(work: Work, way: str, events: Iterable[Event]) -> None:
         work.written += result.bytes or 0
         work.seconds += result.seconds or 0.0
         work.tasks += result.task_seconds or 0.0
+        by_changes = event.refresh is not None and event.refresh.from_changes
+        model = name.removesuffix(f"_{SUFFIXES[way]}")
+        work.each[model, day] = (result.seconds or 0.0, result.task_seconds or 0.0, by_changes)
         if event.refresh is not None:
             work.ways["from changes" if event.refresh.from_changes else "whole"] += 1
 
@@ -315,7 +379,7 @@ def count_wrong(runs: DailyRuns, workload: Workload, way: str) -> int:
         text = query.replace("{where}", "").replace("raw.", "lakehouse.raw.")
         shown, wanted = (
             Counter(map(tuple, runs.workspace.query("prod", one).rows))
-            for one in (f"SELECT * EXCEPT (way) FROM m.{model}_{way}", text)
+            for one in (f"SELECT * EXCEPT (way) FROM m.{model}_{SUFFIXES[way]}", text)
         )
         wrong += ((shown - wanted) + (wanted - shown)).total()
     return wrong

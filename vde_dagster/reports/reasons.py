@@ -9,6 +9,7 @@ from vde_dagster.base.texts import count, listed, size
 from vde_dagster.base.times import instant_text
 from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
 from vde_dagster.planning.reasons import Reason, ReasonCode
+from vde_dagster.reports.document import duration
 
 if TYPE_CHECKING:
     from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
@@ -219,22 +220,42 @@ def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
         return f"{'computed' if done else 'computes'} all rows: {describe_why_all(refresh)}"
     by = f" by {', '.join(refresh.key)}" if refresh.key else ""
     verb = "refreshed" if done else "refreshes"
+    rows = "from changed rows of" if refresh.changes == "rows" else "from changes of"
     if refresh.changes == "groups":
-        verb = "merged" if done else "merges"
-        return f"{verb} changes of {listed(refresh.tables)}{by}"
-    rows = "changed rows" if refresh.changes == "rows" else "changes"
-    return f"{verb} from {rows} of {listed(refresh.tables)}{by}"
+        verb, rows = "merged" if done else "merges", "changes of"
+    trial = ", a trial to measure this method" if refresh.code is RefreshCode.TRIED else ""
+    return f"{verb} {rows} {listed(refresh.tables)}{by}{trial}{_describe_estimate(refresh)}"
 
 
 def describe_why_all(refresh: Refresh) -> str:
     """Return why a fill computes all rows, as a clause."""
     sizes = refresh.sizes
     if sizes is not None and refresh.code is RefreshCode.SMALL:
-        return f"its inputs are small ({size(sizes.inputs)})"
-    if sizes is not None and refresh.code is RefreshCode.MUCH_CHANGED:
+        why = f"its inputs are small ({size(sizes.inputs)})"
+    elif sizes is not None and refresh.code is RefreshCode.MUCH_CHANGED:
         share = f"{min(1.0, sizes.share):.0%}"
-        return f"{size(sizes.changed)} of {size(sizes.inputs)} changed ({share})"
-    return refresh.detail
+        why = f"{size(sizes.changed)} of {size(sizes.inputs)} changed ({share})"
+    elif sizes is not None and refresh.code is RefreshCode.MUCH_READ:
+        why = f"a refresh reads {size(sizes.scanned + sizes.changed)} to find the rows to replace"
+    elif refresh.code is RefreshCode.TRIED_WHOLE:
+        why = "a trial to measure this method"
+    else:
+        return refresh.detail
+    return why + _describe_estimate(refresh)
+
+
+def _describe_estimate(refresh: Refresh) -> str:
+    """Return the estimated seconds of both ways as a clause; empty if unknown."""
+    if refresh.estimate is None:
+        return ""
+    whole, changes = _about(refresh.estimate.whole), _about(refresh.estimate.changes)
+    if refresh.from_changes:
+        return f"; about {changes}, all rows {whole}"
+    return f"; about {whole}, from changes {changes}"
+
+
+def _about(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
 
 
 def describe_skip(skipped: Skipped) -> str:

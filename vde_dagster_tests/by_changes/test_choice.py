@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vde_dagster.lakehouse.metadata.commit_summaries import bytes_at, bytes_between
 from vde_dagster.planning.changes.refresh import (
-    FEWEST,
+    CHANGES_FIXED,
+    NEWEST,
     RULE_OF_THUMB,
-    Line,
+    Estimate,
     MeasuredFill,
+    Method,
     Refresh,
     RefreshCode,
     RefreshCosts,
@@ -26,30 +30,33 @@ from vde_dagster.reports.reasons import describe_refresh, describe_why_all
 
 MB, GB = 10**6, 10**9
 _BYTES = st.integers(0, 10**13)
-_SIZES = st.builds(RefreshSizes, _BYTES, _BYTES, _BYTES, _BYTES, st.booleans())
+_METHODS = st.sampled_from(list(CHANGES_FIXED))
+_ROWS = st.none() | st.integers(0, 10**9)
+_SIZES = st.builds(RefreshSizes, _BYTES, _BYTES, _BYTES, _BYTES, _METHODS, _ROWS)
 _SECONDS = st.floats(0.01, 10_000)
 _FILLS = st.lists(st.builds(MeasuredFill, st.booleans(), _SIZES, _SECONDS), max_size=20)
 
 
 @pytest.mark.parametrize(
-    ("inputs", "table", "changed", "by_keys", "code"),
+    ("inputs", "table", "changed", "method", "code"),
     [
-        (0, 0, 0, True, "small"),
-        (1 * MB, 0, 0, True, "small"),
-        (1 * MB, 0, 0, False, "small"),
-        (1 * GB, 1 * MB, 0, True, "cheaper"),
-        (1 * GB, 1 * MB, 1 * MB, True, "cheaper"),
-        (1 * GB, 1 * MB, 1 * MB, False, "cheaper"),
-        (1 * GB, 1 * MB, 900 * MB, True, "much_changed"),
-        (1 * GB, 1 * MB, 2 * GB, True, "much_changed"),
-        (1000 * GB, 1 * GB, 1 * GB, True, "cheaper"),
-        (1000 * GB, 1 * GB, 2000 * GB, False, "much_changed"),
+        (0, 0, 0, "keys", "small"),
+        (1 * MB, 0, 0, "keys", "small"),
+        (1 * MB, 0, 0, "groups", "small"),
+        (1 * GB, 1 * MB, 0, "keys", "cheaper"),
+        (1 * GB, 1 * MB, 1 * MB, "keys", "cheaper"),
+        (1 * GB, 1 * MB, 1 * MB, "rows", "cheaper"),
+        (1 * GB, 1 * MB, 900 * MB, "keys", "much_changed"),
+        (1 * GB, 1 * MB, 2 * GB, "keys", "much_changed"),
+        (1000 * GB, 1 * GB, 1 * GB, "keys", "cheaper"),
+        (1000 * GB, 1 * GB, 2000 * GB, "groups", "much_changed"),
     ],
 )
 def test_few_changes_of_large_inputs_are_refreshed_from(
-    inputs: int, table: int, changed: int, by_keys: bool, code: str
+    inputs: int, table: int, changed: int, method: Method, code: str
 ) -> None:
-    sizes = RefreshSizes(inputs, table, changed, inputs + table if by_keys else 0, by_keys)
+    scanned = inputs + table if method == "keys" else 0
+    sizes = RefreshSizes(inputs, table, changed, scanned, method)
     assert choose_refresh(sizes) is RefreshCode(code)
 
 
@@ -58,9 +65,9 @@ def test_more_changed_bytes_never_turn_whole_into_changes(
     sizes: RefreshSizes, more: int, fills: list[MeasuredFill]
 ) -> None:
     costs = RULE_OF_THUMB.fit(fills)
-    if choose_refresh(sizes, costs) is not RefreshCode.CHEAPER:
+    if not _is_by_changes(choose_refresh(sizes, costs, fills)):
         larger = replace(sizes, changed=sizes.changed + more)
-        assert choose_refresh(larger, costs) is not RefreshCode.CHEAPER
+        assert not _is_by_changes(choose_refresh(larger, costs, fills))
 
 
 @given(sizes=_SIZES, more=_BYTES)
@@ -78,31 +85,120 @@ def test_fitted_costs_are_never_negative(sizes: RefreshSizes, fills: list[Measur
     assert costs.changes_seconds(sizes) >= 0
 
 
+@dataclass
+class Replay:
+    """A table that is filled day by day, with costs that only its fills show.
+
+    Args:
+        seconds: Returns the seconds of a fill, by its sizes and way, in a replay of the way.
+    """
+
+    seconds: Callable[[RefreshSizes, bool], float]
+    fills: list[MeasuredFill]
+    spent: float = 0.0
+    best: float = 0.0
+
+    def fill(self, sizes: RefreshSizes, costs: RefreshCosts, noise: float = 1.0) -> RefreshCode:
+        """Choose and record a fill that takes `noise` times its seconds."""
+        code = choose_refresh(sizes, costs.fit(self.fills, NEWEST), self.fills)
+        way = _is_by_changes(code)
+        self.spent += self.seconds(sizes, way)
+        self.best += min(self.seconds(sizes, True), self.seconds(sizes, False))
+        self.fills.insert(0, MeasuredFill(way, sizes, self.seconds(sizes, way) * noise))
+        return code
+
+
+def _costs(whole: list[float], changes: list[float]) -> Callable[[RefreshSizes, bool], float]:
+    costs = RefreshCosts(tuple(whole), tuple(changes))
+    return lambda sizes, way: getattr(costs, f"{'changes' if way else 'whole'}_seconds")(sizes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_learned_choice_takes_at_most_a_tenth_more_than_the_better_way(seed: int) -> None:
+    draws = random.Random(seed)
+    speed = draws.lognormvariate(0, 0.5)
+    tables = []
+    for method in CHANGES_FIXED:
+        whole, changes = (
+            [speed * draws.lognormvariate(0, 0.5) for _ in range(4)] for _ in range(2)
+        )
+        replay = Replay(_costs(whole, changes), [])
+        inputs = int(10 ** draws.uniform(6, 9.5))
+        sizes = RefreshSizes(inputs, inputs // 9, 0, inputs if method == "keys" else 0, method)
+        replay.fills.append(MeasuredFill(False, sizes, replay.seconds(sizes, False)))
+        tables.append((replay, sizes))
+    for day in range(60):
+        if day == 30:
+            for replay, _ in tables:
+                replay.spent = replay.best = 0.0
+        for replay, sizes in tables:
+            share = min(1.5, 10 ** draws.gauss(-2, 1))
+            project = RULE_OF_THUMB.fit(fill for one, _ in tables for fill in one.fills)
+            outlier = 5 if draws.random() < 0.03 else 1
+            sizes = replace(sizes, changed=int(sizes.inputs * share))
+            replay.fill(sizes, project, draws.lognormvariate(0, 0.15) * outlier)
+    spent, best = (sum(getattr(one, name) for one, _ in tables) for name in ("spent", "best"))
+    assert spent <= 1.1 * best, seed
+
+
 @given(
-    whole=st.tuples(st.floats(0, 30), st.floats(0.1, 10)),
-    changes=st.tuples(st.floats(0, 30), st.floats(0.1, 10)),
+    speed=st.floats(0.1, 10),
+    size=st.integers(0, 100_000),
+    noise=st.lists(st.floats(0.7, 1.4), min_size=40, max_size=40),
+    method=st.sampled_from([one for one in CHANGES_FIXED if one != "added"]),
 )
-def test_costs_that_made_the_fills_are_found_again(
-    whole: tuple[float, float], changes: tuple[float, float]
+@settings(max_examples=20)
+def test_inputs_for_which_fixed_costs_dominate_are_always_computed_as_a_whole(
+    speed: float, size: int, noise: list[float], method: Method
 ) -> None:
-    made = RefreshCosts(Line(*whole), Line(*changes))
-    fills = []
-    for number in range(1, FEWEST + 1):
-        sizes = RefreshSizes(number * GB, number * MB, number**2 * MB, number * GB)
-        fills.append(MeasuredFill(False, sizes, made.whole_seconds(sizes)))
-        fills.append(MeasuredFill(True, sizes, made.changes_seconds(sizes)))
-    found, sizes = RULE_OF_THUMB.fit(fills), RefreshSizes(50 * GB, GB, GB, 51 * GB)
-    assert found.whole_seconds(sizes) == pytest.approx(made.whole_seconds(sizes), rel=1e-6)
-    assert found.changes_seconds(sizes) == pytest.approx(made.changes_seconds(sizes), rel=1e-6)
+    replay = Replay(_costs([speed] * 4, [speed] * 4), [])
+    sizes = RefreshSizes(size, size // 2, size // 10, size, method)
+    codes = {replay.fill(sizes, RULE_OF_THUMB, one) for one in noise}
+    assert not any(map(_is_by_changes, codes)), codes
 
 
-def test_few_fills_keep_the_rule_and_one_way_tells_the_speed_of_the_other() -> None:
+@given(
+    slow=st.floats(3, 100),
+    changes=st.floats(0.3, 0.7) | st.floats(1.5, 3),
+    way=st.booleans(),
+    each=st.integers(3, 8),
+)
+@settings(max_examples=40)
+def test_one_slow_fill_does_not_turn_the_choice(
+    slow: float, changes: float, way: bool, each: int
+) -> None:
+    sizes = RefreshSizes(GB, MB, MB, GB)
+    usual = {False: 100.0, True: 100.0 * changes}
+    fills = [MeasuredFill(one, sizes, usual[one]) for one in (True, False)] * each
+    fills.insert(0, MeasuredFill(way, sizes, usual[way] * slow))
+    found = RULE_OF_THUMB.fit(fills).fit(fills, NEWEST).estimate(sizes)
+    assert (found.changes < found.whole) is (changes < 1), found
+
+
+def test_a_way_without_fills_gets_the_speed_of_the_other_way() -> None:
     sizes = RefreshSizes(10 * GB, GB, MB, 11 * GB)
-    slow = MeasuredFill(False, sizes, 3 * RULE_OF_THUMB.whole_seconds(sizes))
-    assert RULE_OF_THUMB.fit([slow] * (FEWEST - 1)) == RULE_OF_THUMB
-    found = RULE_OF_THUMB.fit([slow] * FEWEST)
-    for seconds in (RefreshCosts.whole_seconds, RefreshCosts.changes_seconds):
-        assert seconds(found, sizes) == pytest.approx(3 * seconds(RULE_OF_THUMB, sizes))
+    rule = RULE_OF_THUMB.estimate(sizes)
+    for way, seconds in ((True, rule.changes), (False, rule.whole)):
+        found = RULE_OF_THUMB.fit([MeasuredFill(way, sizes, 3 * seconds)] * 30).estimate(sizes)
+        assert found.whole == pytest.approx(3 * rule.whole, rel=0.2)
+        assert found.changes == pytest.approx(3 * rule.changes, rel=0.2)
+
+
+def test_the_slower_way_is_tried_once_its_extra_seconds_are_few() -> None:
+    sizes = RefreshSizes(GB, MB, 0, GB)
+    nearly = RefreshCosts((1.0,) * 4, (1.0, 1.6, 1.0, 1.0))
+    fill = MeasuredFill(False, sizes, nearly.whole_seconds(sizes))
+    measured = MeasuredFill(True, sizes, nearly.changes_seconds(sizes))
+    assert choose_refresh(sizes, nearly, [fill]) is RefreshCode.TRIED
+    assert choose_refresh(sizes, nearly, [fill, measured]) is RefreshCode.MUCH_READ
+    assert choose_refresh(sizes, nearly, [fill] * 30 + [measured]) is RefreshCode.TRIED
+    faster = RefreshCosts((1.2,) * 4, (1.0,) * 4)
+    assert choose_refresh(sizes, faster, [measured, fill]) is RefreshCode.CHEAPER
+    assert choose_refresh(sizes, faster, [measured] * 60 + [fill]) is RefreshCode.TRIED_WHOLE
+
+
+def _is_by_changes(code: RefreshCode) -> bool:
+    return Refresh(code).from_changes
 
 
 @pytest.mark.parametrize(
@@ -144,6 +240,43 @@ def test_few_fills_keep_the_rule_and_one_way_tells_the_speed_of_the_other() -> N
             "computed all rows: 3.0 GB of 4.0 GB changed (75%)",
         ),
         (
+            Refresh(
+                *(RefreshCode.CHEAPER, "", ("m.a",), ("x",)),
+                sizes=RefreshSizes(4 * GB, 1, 3, 1),
+                estimate=Estimate(240.0, 5.04),
+            ),
+            "refreshes from changes of m.a by x; about 5.0 s, all rows 4 min",
+            "refreshed from changes of m.a by x; about 5.0 s, all rows 4 min",
+        ),
+        (
+            Refresh(
+                *(RefreshCode.TRIED, "", ("m.a",)), changes="rows", estimate=Estimate(9.0, 12.0)
+            ),
+            "refreshes from changed rows of m.a, a trial to measure this method; about 12 s, all "
+            "rows 9.0 s",
+            "refreshed from changed rows of m.a, a trial to measure this method; about 12 s, all "
+            "rows 9.0 s",
+        ),
+        (
+            Refresh(RefreshCode.MUCH_READ, sizes=RefreshSizes(2 * GB, 1, GB, 2 * GB)),
+            "computes all rows: a refresh reads 3.0 GB to find the rows to replace",
+            "computed all rows: a refresh reads 3.0 GB to find the rows to replace",
+        ),
+        (
+            Refresh(RefreshCode.TRIED_WHOLE, estimate=Estimate(9.0, 7.0)),
+            "computes all rows: a trial to measure this method; about 9.0 s, from changes 7.0 s",
+            "computed all rows: a trial to measure this method; about 9.0 s, from changes 7.0 s",
+        ),
+        (
+            Refresh(
+                RefreshCode.SMALL,
+                sizes=RefreshSizes(1_200_000, 1, 1, 1),
+                estimate=Estimate(0.94, 7.0),
+            ),
+            "computes all rows: its inputs are small (1.2 MB); about 0.9 s, from changes 7.0 s",
+            "computed all rows: its inputs are small (1.2 MB); about 0.9 s, from changes 7.0 s",
+        ),
+        (
             Refresh(RefreshCode.IMPOSSIBLE, "it takes the first rows: LIMIT 5"),
             "computes all rows: it takes the first rows: LIMIT 5",
             "computed all rows: it takes the first rows: LIMIT 5",
@@ -163,6 +296,15 @@ def test_only_a_refresh_from_changes_leaves_inputs_unread() -> None:
     assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread(1300) == 0
     assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread(None) == 0
     assert Refresh(RefreshCode.SMALL, sizes=sizes).unread(300) == 0
+
+
+def test_a_refresh_saved_the_seconds_that_all_rows_would_have_taken_longer() -> None:
+    estimate = Estimate(9.0, 4.0)
+    assert Refresh(RefreshCode.CHEAPER, estimate=estimate).saved_seconds(5.0) == 4.0
+    assert Refresh(RefreshCode.TRIED, estimate=estimate).saved_seconds(12.0) == -3.0
+    assert Refresh(RefreshCode.ASKED, estimate=estimate).saved_seconds(None) == 0.0
+    assert Refresh(RefreshCode.ASKED).saved_seconds(5.0) == 0.0
+    assert Refresh(RefreshCode.SMALL, estimate=estimate).saved_seconds(5.0) == 0.0
 
 
 def _commit(number: int, parent: int | None, operation: str, **sizes: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.execution.changes import refresh_choice
 from vde_dagster.execution.events import IntervalFilled
-from vde_dagster.planning.changes.refresh import Line, Refresh, RefreshCode, RefreshCosts
+from vde_dagster.planning.changes.refresh import Refresh, RefreshCode, RefreshCosts
 from vde_dagster.reports.reasons import describe_backlog
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
@@ -21,8 +21,8 @@ FILES = {
     "models/first.sql": "MODEL (name m.first, kind FULL (refresh auto)); "
     "SELECT customer, amount FROM raw.orders ORDER BY customer, amount LIMIT 3",
 }
-SLOW_WHOLE = RefreshCosts(Line(100, 0), Line(0, 1))
-SLOW_CHANGES = RefreshCosts(Line(100, 0), Line(0, 1e3))
+SLOW_WHOLE = RefreshCosts((1e6, 0, 0, 0), (0, 1, 1, 1))
+SLOW_CHANGES = RefreshCosts((1e3, 0, 0, 0), (0, 1e6, 1e6, 1e6))
 
 
 @pytest.fixture

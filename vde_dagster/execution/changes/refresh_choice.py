@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.execution.changes.changed_keys import Earlier, table_name
-from vde_dagster.lakehouse.metadata.commit_summaries import bytes_at, bytes_between, commit_line
+from vde_dagster.lakehouse.metadata.commit_summaries import (
+    bytes_at,
+    bytes_between,
+    commit_line,
+    growth_between,
+)
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.changes.query import ByLineage, read_by
 from vde_dagster.planning.changes.refresh import (
+    NEWEST,
     RULE_OF_THUMB,
+    Method,
     Refresh,
     RefreshCode,
     RefreshCosts,
@@ -39,15 +47,19 @@ _PARTS: dict[type[Changes], Literal["keys", "rows", "groups"]] = {
 
 
 def project_costs(handles: Handles, plan: Plan) -> RefreshCosts:
-    """Return costs fitted to the fills of the plan's tables, if a model chooses its method by cost.
+    """Return costs fitted to the plan's tables that may refresh from changes."""
+    refreshing = {
+        id_
+        for id_, one in plan.snapshots.items()
+        if meaning_of(one.model.kind).refreshes(one.model)
+    }
+    found = (one.table.id for one in plan.models if one.table and one.snapshot_id in refreshing)
+    tables = list(islice(found, _MOST_TABLES))
+    return RULE_OF_THUMB.fit(handles.store.fills.measured(tables, NEWEST))
 
-    Otherwise return the rule of thumb.
-    """
-    kinds = (one.model for one in plan.snapshots.values())
-    if not any(meaning_of(model.kind).chooses(model) for model in kinds):
-        return RULE_OF_THUMB
-    tables = [one.table.id for one in plan.models if one.table is not None]
-    return RULE_OF_THUMB.fit(handles.store.fills.measured(tables))
+
+_MOST_TABLES = 50
+"""Maximum number of tables to whose fills the project's costs are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +84,23 @@ class RefreshChoice:
             earlier: Inputs of the last fill by table.
         """
         key = () if isinstance(changed, ChangedRows) else changed.key
-        sizes = self._sizes(earlier, changed)
-        code = RefreshCode.ASKED
+        sizes, code, estimate = self._sizes(earlier, changed), RefreshCode.ASKED, None
+        if sizes is not None:
+            fills = self.tasks.handles.store.fills.measured([self.table.id])
+            costs = self.tasks.costs.fit(fills, NEWEST)
+            estimate = costs.estimate(sizes)
         if meaning_of(self.filler.model.kind).chooses(self.filler.model):
             if sizes is None:
                 return Refresh(RefreshCode.IMPOSSIBLE, "the sizes of its inputs are unknown")
-            code = choose_refresh(sizes, self._costs())
+            code = choose_refresh(sizes, costs, fills)
         moved = [one for one in self.reads if self._has_moved(one, earlier)]
         names = tuple(table_name(self.tasks, one) for one in moved)
         part = _PARTS[type(changed)]
-        return Refresh(code, tables=names, key=key, sizes=sizes, changes=part)
+        return Refresh(code, tables=names, key=key, sizes=sizes, changes=part, estimate=estimate)
 
     def whole(self, why: str) -> Refresh:
         """Return the method for a fill that must compute all rows, with the reason."""
         return Refresh(RefreshCode.IMPOSSIBLE, why, sizes=self._sizes({}))
-
-    def _costs(self) -> RefreshCosts:
-        """Return the costs of the project, fitted to earlier fills of this table."""
-        return self.tasks.costs.fit(self.tasks.handles.store.fills.measured([self.table.id]))
 
     def _has_moved(self, read: TableRead, earlier: Mapping[str, Earlier]) -> bool:
         was = earlier.get(read.key)
@@ -100,7 +111,7 @@ class RefreshChoice:
     ) -> RefreshSizes | None:
         """Return the bytes that a fill would read; None if a table's metadata lacks sizes."""
         lakehouse = self.tasks.handles.lakehouse
-        sizes, changed = dict[str, int](), dict[str, int]()
+        sizes, changed, rows = dict[str, int](), dict[str, int](), dict[str, int | None]()
         for read in self.reads:
             if read.key not in self.now:
                 return None
@@ -113,15 +124,30 @@ class RefreshChoice:
                 if moved is None:
                     return None
                 changed[read.key] = moved
+                rows[read.key] = self._changed_rows(read, earlier.get(read.key))
         inputs, own = sum(sizes.values()), 0
         if self.table.created:
             metadata = lakehouse.table_metadata(self.table.ref)
             own = bytes_at(metadata, head_of(metadata, self.table.branch)) or 0
-        by_keys = how is None or isinstance(how, ChangedKeys)
+        method: Method = _PARTS[type(how)] if how is not None else "keys"
+        if isinstance(how, ChangedRows) and how.only_added:
+            method = "added"
         scanned = sum(inputs - sizes[key] for key in changed)
-        scanned += inputs if by_keys else 0
-        scanned += 0 if isinstance(how, ChangedRows) and how.only_added else own
-        return RefreshSizes(inputs, own, sum(changed.values()), scanned, by_keys)
+        scanned += inputs if method == "keys" else 0
+        scanned += 0 if method == "added" else own
+        known = [one for one in rows.values() if one is not None]
+        total = sum(known) if len(known) == len(rows) else None
+        return RefreshSizes(inputs, own, sum(changed.values()), scanned, method, total)
+
+    def _changed_rows(self, read: TableRead, was: Earlier | None) -> int | None:
+        """Return the number of rows that commits added and removed; None if unknown."""
+        if was is None or was.other is not None:
+            return None
+        metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
+        growth = growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
+        if growth.added is None or growth.removed is None:
+            return None
+        return growth.added + growth.removed
 
     def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:
         """Return the bytes to read for finding the changed rows of an input; None if unknown."""

@@ -132,6 +132,7 @@ def fill_events(
             "vde/saved_bytes": skipped and skipped.bytes,
             "vde/refresh": refresh and describe_refresh(refresh, done=True),
             "vde/unread_bytes": (refresh and refresh.unread(fill.bytes_read)) or None,
+            "vde/unspent_seconds": (refresh and refresh.saved_seconds(fill.seconds)) or None,
         }
     )
     tags = {ENVIRONMENT_TAG: served.environments[0]}

@@ -3,8 +3,8 @@
 Both ways take fixed time for planning and commits, and time in proportion to the bytes that they
 read: a whole computation reads all inputs and writes the table, a refresh from changes reads the
 changed rows and, to find the rows of their keys, the inputs and the table. The rates of the rule of
-thumb are from `benchmarks/refresh_costs.py`; the measured fills of the table, or of its project,
-replace them as soon as there are enough.
+thumb are from `benchmarks/refresh_costs.py`. The fills of the project, and then those of the table,
+correct them. From time to time the way that seems slower is tried, to measure it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from statistics import fmean
+from itertools import takewhile
+from statistics import median
 from typing import Any, Literal
+
+Method = Literal["keys", "rows", "groups", "added"]
+"""Method of a refresh from changes; `added` is `rows` where no row is deleted."""
 
 
 class RefreshCode(str, Enum):
-    """Reason for the method of a fill; all but the first two lead to computing all rows."""
+    """Reason for the method of a fill; all but the first three lead to computing all rows."""
 
     ASKED = "asked"
     """The model's kind asks for changes."""
     CHEAPER = "cheaper"
+    TRIED = "tried"
+    """Changes seem slower and are used to measure their seconds."""
     SMALL = "small"
     """Fixed costs outweigh the bytes that changes save."""
+    MUCH_READ = "much_read"
+    """Finding the rows to replace takes as long as computing all of them."""
     MUCH_CHANGED = "much_changed"
+    TRIED_WHOLE = "tried_whole"
+    """All rows seem slower and are computed to measure their seconds."""
     IMPOSSIBLE = "impossible"
     """`Refresh.detail` is the reason, as a clause."""
     FAILED = "failed"
@@ -42,14 +52,16 @@ class RefreshSizes:
             or both states where these must be compared.
         scanned: Bytes to read in addition: of inputs that are joined with changed rows, of the
             table for finding rows, and of all inputs for computing the rows of changed keys.
-        by_keys: Whether all rows with the keys of changed rows are computed again.
+        rows: Number of changed rows by the commits, an upper bound of the number of changed keys;
+            None if unknown.
     """
 
     inputs: int
     table: int
     changed: int
     scanned: int
-    by_keys: bool = True
+    method: Method = "keys"
+    rows: int | None = None
 
     def to_json(self) -> dict[str, int]:
         """Return the documented JSON form."""
@@ -65,6 +77,18 @@ _BYTES = ("inputs", "table", "changed", "scanned")
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated seconds of a fill, for both ways to compute its rows."""
+
+    whole: float
+    changes: float
+
+    def to_json(self) -> dict[str, float]:
+        """Return the documented JSON form."""
+        return {"whole": round(self.whole, 3), "changes": round(self.changes, 3)}
+
+
+@dataclass(frozen=True, slots=True)
 class Refresh:
     """Method of computing a fill's rows, with its reason.
 
@@ -74,6 +98,7 @@ class Refresh:
         key: Output columns of the keys or groups.
         sizes: Sizes for choosing the method; None if unknown.
         changes: The part of the table that changes: rows of keys, single rows, or merged groups.
+        estimate: Estimated seconds of both ways; None if the model does not choose.
     """
 
     code: RefreshCode
@@ -82,11 +107,12 @@ class Refresh:
     key: tuple[str, ...] = ()
     sizes: RefreshSizes | None = None
     changes: Literal["keys", "rows", "groups"] = "keys"
+    estimate: Estimate | None = None
 
     @property
     def from_changes(self) -> bool:
         """Whether only the rows that changes affect are computed."""
-        return self.code in (RefreshCode.ASKED, RefreshCode.CHEAPER)
+        return self.code in _FROM_CHANGES
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -97,6 +123,8 @@ class Refresh:
             "tables": list(self.tables),
             "key": list(self.key),
             "bytes": self.sizes.to_json() if self.sizes is not None else None,
+            "changed_rows": self.sizes.rows if self.sizes is not None else None,
+            "estimated_seconds": self.estimate.to_json() if self.estimate is not None else None,
         }
 
     def unread(self, bytes_read: int | None) -> int:
@@ -104,6 +132,15 @@ class Refresh:
         if not self.from_changes or self.sizes is None or bytes_read is None:
             return 0
         return max(0, self.sizes.inputs - bytes_read)
+
+    def saved_seconds(self, seconds: float | None) -> float:
+        """Return an estimate of the seconds that a refresh saved; negative if it took longer."""
+        if not self.from_changes or self.estimate is None or seconds is None:
+            return 0.0
+        return self.estimate.whole - seconds
+
+
+_FROM_CHANGES = (RefreshCode.ASKED, RefreshCode.CHEAPER, RefreshCode.TRIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,78 +152,92 @@ class MeasuredFill:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Linear cost in seconds: a fixed part, plus a factor times the seconds of a rule of thumb."""
-
-    fixed: float
-    factor: float
-
-    def seconds(self, work: float) -> float:
-        """Estimate the seconds for an amount of work."""
-        return self.fixed + self.factor * work
-
-
+WHOLE_FIXED = 0.9
+"""Seconds of a whole computation without rows."""
 WHOLE_RATE = 0.42e-6
 """Seconds per byte that a whole computation reads or writes."""
 SCAN_RATE = 0.30e-6
 """Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
-KEYS_RATE = 3.7e-6
-"""Seconds per byte of changed rows, if their keys are computed again: more rows have these keys."""
-ROWS_RATE = 0.84e-6
-"""Seconds per byte of changed rows, if these alone are computed: they are compared and written."""
-FEWEST = 6
-"""Number of fills from which on a line is fitted to them."""
+CHANGES_FIXED: dict[Method, float] = {"keys": 7.0, "rows": 5.0, "groups": 6.0, "added": 2.0}
+"""Seconds of a refresh without changes, by method."""
+CHANGES_RATE: dict[Method, float] = {
+    "keys": 3.7e-6,
+    "rows": 0.84e-6,
+    "groups": 0.84e-6,
+    "added": 0.84e-6,
+}
+"""Seconds per byte of changed rows, by method: with `keys`, more rows have the same keys."""
+FEW_ROWS = 200
+"""Number of changed rows up to which files without changed keys are skipped."""
+NEWEST = 30
+"""Number of fills of each way to which a table's costs are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Costs in seconds of a fill's two methods: all rows, or only the rows that changes affect."""
+    """Costs in seconds of a fill's two methods: all rows, or only the rows that changes affect.
 
-    whole: Line
-    changes: Line
+    Args:
+        whole: Factors of the rule of thumb's seconds, in the order of `_parts`.
+        changes: The same for a refresh from changes.
+    """
+
+    whole: tuple[float, ...] = (1.0,) * 4
+    changes: tuple[float, ...] = (1.0,) * 4
 
     def whole_seconds(self, sizes: RefreshSizes) -> float:
         """Estimate the seconds of computing all rows."""
-        return self.whole.seconds(_work(sizes, from_changes=False))
+        return _dot(self.whole, _parts(sizes, from_changes=False))
 
     def changes_seconds(self, sizes: RefreshSizes) -> float:
         """Estimate the seconds of computing only the rows that changes affect."""
-        return self.changes.seconds(_work(sizes, from_changes=True))
+        return _dot(self.changes, _parts(sizes, from_changes=True))
 
-    def fit(self, fills: Iterable[MeasuredFill]) -> RefreshCosts:
-        """Return the costs that fit fills best, by least squares.
+    def estimate(self, sizes: RefreshSizes) -> Estimate:
+        """Estimate the seconds of both ways."""
+        return Estimate(self.whole_seconds(sizes), self.changes_seconds(sizes))
 
-        If a method has fewer than `FEWEST` fills, its costs are scaled by the speed of the other
-        method.
+    def fit(self, fills: Iterable[MeasuredFill], newest: int | None = None) -> RefreshCosts:
+        """Return the costs that fit fills, which weigh more than the costs so far as they grow.
 
-        >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 600_000_000, 100_000_000)]
-        >>> fills = [MeasuredFill(False, one, 4 + 2 * WHOLE_RATE * one.inputs) for one in sizes]
-        >>> found = RULE_OF_THUMB.fit(fills)
-        >>> round(found.whole.fixed, 3), round(found.whole.factor, 3)
-        (4.0, 2.0)
+        The way with fewer fills begins with the growth of the other way's factors.
+
+        Args:
+            fills: Measured fills, the newest first.
+            newest: Number of fills of each way to use; None for all.
+
+        >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 60_000_000, 100_000)]
+        >>> slow = [3 * RULE_OF_THUMB.whole_seconds(one) for one in sizes]
+        >>> fills = [MeasuredFill(False, *one) for one in zip(sizes, slow)]
+        >>> [round(one, 1) for one in RULE_OF_THUMB.fit(fills).changes]
+        [2.9, 3.0, 3.0, 3.0]
         """
         known: dict[bool, list[MeasuredFill]] = {True: [], False: []}
         for fill in fills:
             known[fill.from_changes].append(fill)
-        lines = {False: self.whole, True: self.changes}
-        fitted = {way: _fit(lines[way], known[way], way) for way in known}
-        for way, line in fitted.items():
-            other = fitted[not way]
-            if line is None and other is not None:
-                speed = _speed(lines[not way], known[not way], not way)
-                lines[way] = Line(lines[way].fixed * speed, lines[way].factor * speed)
-            elif line is not None:
-                lines[way] = line
-        return RefreshCosts(lines[False], lines[True])
+        more = len(known[True]) > len(known[False])
+        factors = {False: self.whole, True: self.changes}
+        grown = _fit(factors[more], known[more][:newest])
+        factors[more] = _multiply(factors[more], grown)
+        start = _multiply(factors[not more], (*grown[:2], grown[1], grown[1]))
+        factors[not more] = _multiply(start, _fit(start, known[not more][:newest]))
+        return RefreshCosts(factors[False], factors[True])
 
 
-RULE_OF_THUMB = RefreshCosts(Line(0.9, 1.0), Line(7.0, 1.0))
-"""Costs before any fill was measured: 20,000 to 4,000,000 rows of 24 bytes on two busy cores."""
+RULE_OF_THUMB = RefreshCosts()
+"""Costs before any fill was measured."""
 
 
-def choose_refresh(sizes: RefreshSizes, costs: RefreshCosts = RULE_OF_THUMB) -> RefreshCode:
-    """Choose the faster way to compute a table's rows.
+def choose_refresh(
+    sizes: RefreshSizes,
+    costs: RefreshCosts = RULE_OF_THUMB,
+    fills: Sequence[MeasuredFill] = (),
+) -> RefreshCode:
+    """Choose the faster way to compute a table's rows, or a trial of the other one.
+
+    Args:
+        costs: Costs fitted to `fills`.
+        fills: Measured fills of the table, the newest first.
 
     >>> choose_refresh(RefreshSizes(9_000_000, 1_000_000, 1_000, 10_000_000))
     <RefreshCode.SMALL: 'small'>
@@ -195,47 +246,114 @@ def choose_refresh(sizes: RefreshSizes, costs: RefreshCosts = RULE_OF_THUMB) -> 
     >>> choose_refresh(RefreshSizes(9_000_000_000, 1_000_000, 8_000_000_000, 9_000_000_000))
     <RefreshCode.MUCH_CHANGED: 'much_changed'>
     """
-    whole = costs.whole_seconds(sizes)
-    if costs.changes_seconds(sizes) < whole:
-        return RefreshCode.CHEAPER
-    if costs.changes_seconds(replace(sizes, changed=0)) < whole:
-        return RefreshCode.MUCH_CHANGED
-    return RefreshCode.SMALL
+    whole, changes = costs.whole_seconds(sizes), costs.changes_seconds(sizes)
+    if changes < whole:
+        tried = _is_worth_a_trial(whole, changes, False, fills)
+        return RefreshCode.TRIED_WHOLE if tried else RefreshCode.CHEAPER
+    # A refresh saves no fixed costs.
+    saved = whole - costs.whole[0] * WHOLE_FIXED
+    if changes - whole <= 2 * saved and _is_worth_a_trial(changes, whole, True, fills):
+        return RefreshCode.TRIED
+    if costs.changes[0] * CHANGES_FIXED[sizes.method] >= whole:
+        return RefreshCode.SMALL
+    nothing = costs.changes_seconds(replace(sizes, changed=0))
+    return RefreshCode.MUCH_CHANGED if nothing < whole else RefreshCode.MUCH_READ
 
 
-def _work(sizes: RefreshSizes, *, from_changes: bool) -> float:
-    """Estimate the seconds of a fill by the rule of thumb, without the fixed part."""
-    if from_changes:
-        rate = KEYS_RATE if sizes.by_keys else ROWS_RATE
-        return sizes.scanned * SCAN_RATE + sizes.changed * rate
-    return (sizes.inputs + sizes.table) * WHOLE_RATE
+MOST_SLOWER = 3
+"""Estimated slowness from which on a way is not tried."""
+TRIAL_SHARE = 0.03
+"""Share of a table's seconds that trials of the slower way may take in addition."""
+FIRST_TRIAL = 0.5
+"""Share of a fill's seconds that the first trial of a way may take in addition."""
 
 
-def _fit(line: Line, fills: Sequence[MeasuredFill], from_changes: bool) -> Line | None:
-    """Fit a line without a negative fixed part or factor; None if there are too few fills."""
-    if len(fills) < FEWEST:
-        return None
-    xs = [_work(one.sizes, from_changes=from_changes) for one in fills]
-    ys = [one.seconds for one in fills]
-    x, y = fmean(xs), fmean(ys)
-    spread = sum((one - x) ** 2 for one in xs)
-    if spread <= (_LEAST_SPREAD * x) ** 2 * len(xs):
-        # Equal sizes do not separate the fixed part from the rest.
-        speed = _speed(line, fills, from_changes)
-        return Line(line.fixed * speed, line.factor * speed)
-    factor = max(0.0, sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / spread)
-    fixed = y - factor * x
-    if fixed < 0:
-        factor = sum(a * b for a, b in zip(xs, ys, strict=True)) / sum(a * a for a in xs)
-        fixed = 0.0
-    return Line(fixed, factor)
+def _is_worth_a_trial(
+    slower: float, faster: float, from_changes: bool, fills: Sequence[MeasuredFill]
+) -> bool:
+    """Return whether measuring the slower way costs little, compared with the fills since then."""
+    if not fills or slower > MOST_SLOWER * faster:
+        return False
+    since = list(takewhile(lambda fill: fill.from_changes is not from_changes, fills))
+    allowed = TRIAL_SHARE * sum(fill.seconds for fill in since)
+    if len(since) == len(fills):
+        allowed += FIRST_TRIAL * faster
+    return slower - faster <= allowed
 
 
-_LEAST_SPREAD = 0.1
-"""Least standard deviation of the fills' work, as a share of its mean, for fitting a line."""
+def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
+    """Return seconds by the rule of thumb: fixed, of reading, of reading few keys, of changes."""
+    if not from_changes:
+        return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE, 0.0, 0.0)
+    few = sizes.method == "keys" and sizes.rows is not None and sizes.rows <= FEW_ROWS
+    scanned = sizes.scanned * SCAN_RATE
+    return (
+        CHANGES_FIXED[sizes.method],
+        0.0 if few else scanned,
+        scanned if few else 0.0,
+        sizes.changed * CHANGES_RATE[sizes.method],
+    )
 
 
-def _speed(line: Line, fills: Sequence[MeasuredFill], from_changes: bool) -> float:
-    """Return the ratio of the fills' measured seconds to the estimated seconds."""
-    expected = sum(line.seconds(_work(one.sizes, from_changes=from_changes)) for one in fills)
-    return sum(one.seconds for one in fills) / expected if expected > 0 else 1.0
+def _dot(left: Iterable[float], right: Iterable[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...]:
+    return tuple(a * b for a, b in zip(left, right, strict=True))
+
+
+def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
+    """Return how many times larger each factor is by the seconds of one way's fills.
+
+    Minimizes the squares of relative errors, and of the distances from 1. Errors of more than
+    `_USUAL_ERROR` weigh less: one slow fill says little.
+    """
+    rows = []
+    for fill in fills:
+        parts = _multiply(factors, _parts(fill.sizes, from_changes=fill.from_changes))
+        if (expected := sum(parts)) > 0 and fill.seconds > 0:
+            rows.append((tuple(part / expected for part in parts), fill.seconds / expected))
+    size = len(factors)
+    level = median([1.0, *(seconds for _, seconds in rows)]) if len(rows) > 1 else 1.0
+    found, prior = [level] * size, _PRIOR * min(level, 1.0) ** 2
+    for turn in range(_ROUNDS if rows else 0):
+        squares = [[prior * (i == j) for j in range(size)] for i in range(size)]
+        products = [prior] * size
+        for shares, seconds in rows:
+            error = abs(seconds - _dot(found, shares)) / level / _USUAL_ERROR
+            # Outliers count less in the first rounds, and little in the last ones.
+            weight = 1 / max(1.0, error) if turn < _ROUNDS / 2 else 1 / (1 + error**2)
+            for i, share in enumerate(shares):
+                products[i] += weight * share * seconds
+                for j, other in enumerate(shares):
+                    squares[i][j] += weight * share * other
+        found = _minimize(squares, products, found)
+    return tuple(found)
+
+
+_PRIOR = 1.0
+"""Weight of the costs so far, in fills."""
+_USUAL_ERROR = 0.7
+_ROUNDS = 8
+
+
+def _minimize(
+    squares: Sequence[Sequence[float]], products: Sequence[float], start: Sequence[float]
+) -> list[float]:
+    """Return factors of at least `_LEAST_FACTOR` with the least sum of squares."""
+    found, moved = list(start), 1.0
+    for _ in range(_MOST_STEPS):
+        if moved < _SAME:
+            break
+        moved = 0.0
+        for i, row in enumerate(squares):
+            better = found[i] + (products[i] - _dot(row, found)) / row[i]
+            better = max(_LEAST_FACTOR, better)
+            moved, found[i] = max(moved, abs(better - found[i])), better
+    return found
+
+
+_LEAST_FACTOR = 0.02
+_MOST_STEPS = 32
+_SAME = 1e-4

@@ -91,6 +91,12 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
             f"{size(whole.unread_bytes)} of their inputs unread (an estimate: the inputs' bytes "
             "minus the bytes read)"
         )
+        if whole.unspent_seconds:
+            than = "less" if whole.unspent_seconds > 0 else "more"
+            console.print(
+                f"they took about {abs(whole.unspent_seconds):,.1f} s {than} than computing all "
+                "rows (an estimate of each fill when it began)"
+            )
 
 
 def _show_accuracy(console: Console, found: dict[str, Accuracy]) -> None:

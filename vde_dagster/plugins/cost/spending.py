@@ -29,6 +29,7 @@ class Item:
         work: The cost; for `skipped` and `reused` the cost that was saved.
         refreshed: Whether the fill computed only the rows that changes of its inputs affect.
         unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
+        unspent_seconds: Estimated seconds by which a refreshed fill was faster than a whole one.
     """
 
     at: datetime
@@ -40,6 +41,7 @@ class Item:
     rows: float = 0.0
     refreshed: bool = False
     unread_bytes: int = 0
+    unspent_seconds: float = 0.0
 
     def key(self, by: By) -> str:
         """Return the name of the item's group."""
@@ -59,6 +61,7 @@ class Total:
     saved: Work = field(default_factory=Work)
     refreshed_fills: int = 0
     unread_bytes: int = 0
+    unspent_seconds: float = 0.0
 
     def add(self, item: Item) -> None:
         """Add one item."""
@@ -68,6 +71,7 @@ class Total:
             self.rows += item.rows
             self.refreshed_fills += item.refreshed
             self.unread_bytes += item.unread_bytes
+            self.unspent_seconds += item.unspent_seconds
         else:
             self.saved_fills += 1
             self.saved += item.work
@@ -96,6 +100,7 @@ class Total:
             **{f"saved_{name}": value for name, value in self.saved.to_json().items()},
             "refreshed_fills": self.refreshed_fills,
             "unread_bytes": self.unread_bytes,
+            "unspent_seconds": round(self.unspent_seconds, 3),
             "saved_money": round(price(self.saved), 4) if price else None,
         }
 
@@ -161,6 +166,7 @@ def _from_fill(
         float(fill.rows or 0),
         refresh is not None and refresh.from_changes,
         refresh.unread(fill.bytes_read) if refresh is not None else 0,
+        refresh.saved_seconds(fill.seconds) if refresh is not None else 0.0,
     )
 
 
