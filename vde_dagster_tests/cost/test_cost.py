@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.base.work import Work
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.changes.refresh import Refresh, RefreshCode, RefreshSizes
+from vde_dagster.planning.changes.refresh import Estimate, Refresh, RefreshCode, RefreshSizes
 from vde_dagster.planning.table_contents import FillFacts, dump_facts
 from vde_dagster.plugins.cost.accuracy import accuracy
 from vde_dagster.plugins.cost.spending import added_up, spending
@@ -77,15 +77,21 @@ def test_refreshes_from_changes_are_counted_with_the_bytes_that_they_left_unread
     with open_fake(shop.root) as workspace:
         plan = workspace.plan("prod")
         workspace.apply(plan)
-        facts = FillFacts(refresh=Refresh(RefreshCode.CHEAPER, tables=("m.a",), sizes=sizes))
+        estimate = Estimate(whole=12.5, changes=8.0)
+        facts = FillFacts(
+            refresh=Refresh(RefreshCode.CHEAPER, tables=("m.a",), sizes=sizes, estimate=estimate)
+        )
         refresh = dump_facts(facts)["refresh"]
         _set_costs(workspace, 10.0, 1, bytes_read=1_000_000, refresh=refresh)
         tables = len(plan.builds)
         (total,) = added_up(spending(workspace, *_span(workspace)), "plan").values()
         assert (total.refreshed_fills, total.unread_bytes) == (tables, 2_000_000 * tables)
+        assert total.unspent_seconds == 2.5 * tables
     said = vde("cost", "--project", shop.root).out
     assert f"{tables} fills refreshed from changes and left about {tables * 2.0} MB of" in said
+    assert f"they took about {2.5 * tables} s less than computing all rows" in said
     json = vde("cost", "--project", shop.root, "--json").json["total"]
+    assert json["unspent_seconds"] == 2.5 * tables
     assert (json["refreshed_fills"], json["unread_bytes"]) == (tables, 2_000_000 * tables)
 
 
