@@ -53,6 +53,9 @@ COLORS = {
     "auto": "#a855f7",
     "by_hand": "#3b82f6",
 }
+"""Colors that can be read on white and on black."""
+DASHES = {"skipped": "2 5", "auto": "9 5"}
+"""Gaps that show the line below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +395,8 @@ def draw(work: Mapping[str, Work]) -> str:
     width, height, left, top = 720, 320, 70, 30
     across, down = width - left - 20, height - top - 40
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + 90}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '
+        f'{height + 10 + 20 * len(work)}" role="img">',
         f"<title>Bytes that {days} daily runs of the flights models read, by way</title>",
         "<style>text{font:13px system-ui,sans-serif;fill:#6b7280}path{fill:none;stroke-width:2.5}"
         ".axis{stroke:#9ca3af;stroke-width:1}</style>",
@@ -411,14 +415,15 @@ def draw(work: Mapping[str, Work]) -> str:
         f'<text x="{left + across / 2:.0f}" y="{top + down + 38}" text-anchor="middle">days</text>'
     )
     for place, (way, one) in enumerate(work.items()):
+        style = f'stroke="{COLORS[way]}" stroke-dasharray="{DASHES.get(way, "none")}"'
         points = " ".join(
             f"{'L' if day else 'M'}{left + across * day / days:.1f} "
             f"{top + down - down * read / most:.1f}"
             for day, read in enumerate(one.read)
         )
-        lines.append(f'<path stroke="{COLORS[way]}" d="{points}"/>')
+        lines.append(f'<path {style} d="{points}"/>')
         y = height + 10 + 20 * place
-        lines.append(f'<path stroke="{COLORS[way]}" d="M{left} {y}h28"/>')
+        lines.append(f'<path {style} d="M{left} {y}h28"/>')
         lines.append(
             f'<text x="{left + 38}" y="{y + 4}">{LABELS[way]}: {one.read[-1] / 1e6:,.1f} MB</text>'
         )

@@ -84,6 +84,7 @@ SIZES = {
     # Installs extensions of DuckDB, where none are given.
     "refresh_methods": Size("--seeds 200", "--seeds 20000 --spark 300", spark=True),
     "refresh_costs": Size("--rows 2000 --shares 0.01 --rounds 1", spark=True),
+    "refresh_replays": Size("--seeds 4 --days 10"),
     "refresh_tpc": Size("--only tpch --rows 0.01 --shares 0.01", "--rows 0.1", spark=True),
     "refresh_tpc_on_spark": Size(
         "--scale 0.01 --only tpch --queries 1,6 --shares 0.01", "--seconds 2400", spark=True

@@ -298,6 +298,19 @@ def test_only_a_refresh_from_changes_leaves_inputs_unread() -> None:
     assert Refresh(RefreshCode.SMALL, sizes=sizes).unread(300) == 0
 
 
+def test_a_table_whose_refreshes_fail_is_computed_as_a_whole() -> None:
+    sizes = RefreshSizes(10 * GB, GB, MB, 11 * GB)
+    rule = RULE_OF_THUMB.estimate(sizes)
+    assert choose_refresh(sizes) is RefreshCode.CHEAPER
+    failed = Refresh(RefreshCode.FAILED, sizes=sizes)
+    assert not failed.from_changes
+    seconds = 1.5 * rule.whole
+    fills = [MeasuredFill(failed.begins_with_changes, sizes, seconds)] * 3
+    fills.append(MeasuredFill(False, sizes, rule.whole))
+    costs = RULE_OF_THUMB.fit(fills).fit(fills, NEWEST)
+    assert not _is_by_changes(choose_refresh(sizes, costs, fills))
+
+
 def test_a_refresh_saved_the_seconds_that_all_rows_would_have_taken_longer() -> None:
     estimate = Estimate(9.0, 4.0)
     assert Refresh(RefreshCode.CHEAPER, estimate=estimate).saved_seconds(5.0) == 4.0

@@ -114,6 +114,11 @@ class Refresh:
         """Whether only the rows that changes affect are computed."""
         return self.code in _FROM_CHANGES
 
+    @property
+    def begins_with_changes(self) -> bool:
+        """Whether changes are read first, even if all rows must then be computed."""
+        return self.from_changes or self.code is RefreshCode.FAILED
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
         return {
@@ -145,7 +150,11 @@ _FROM_CHANGES = (RefreshCode.ASKED, RefreshCode.CHEAPER, RefreshCode.TRIED)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFill:
-    """A fill with its sizes and its duration in seconds."""
+    """A fill with its sizes and its duration in seconds.
+
+    Args:
+        from_changes: Whether changes were read; a failure is part of the costs of this way.
+    """
 
     from_changes: bool
     sizes: RefreshSizes

@@ -410,7 +410,7 @@ class FillStore:
             for fill in fills:
                 how, seconds = fill.facts.refresh, fill.seconds
                 if how is not None and how.sizes is not None and seconds is not None:
-                    found.append(MeasuredFill(how.from_changes, how.sizes, seconds))
+                    found.append(MeasuredFill(how.begins_with_changes, how.sizes, seconds))
         return found
 
     def output(self, table_id: str, commit: int) -> Output | None:
