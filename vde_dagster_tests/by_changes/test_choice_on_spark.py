@@ -22,7 +22,7 @@ FILES = {
     "SELECT customer, amount FROM raw.orders ORDER BY customer, amount LIMIT 3",
 }
 SLOW_WHOLE = RefreshCosts((1e6, 0, 0, 0), (0, 1, 1, 1))
-SLOW_CHANGES = RefreshCosts((1e3, 0, 0, 0), (0, 1e6, 1e6, 1e6))
+SLOW_CHANGES = RefreshCosts((1e3, 0, 0, 0), (0, 0, 0, 1e6))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_plan_names_the_way_before_the_fill(
     plans.append(_backlogs(world))
     texts = [plan["auto"][-1] for plan in plans]
     assert texts[0].startswith("computes all rows: its inputs are small (")
-    assert texts[1] == "merges changes of raw.orders by customer"
+    assert texts[1].startswith("merges changes of raw.orders by customer; about ")
     assert plans[0]["first"][-1] == "computes all rows: it takes the first rows: LIMIT 3"
 
 
