@@ -179,7 +179,6 @@ class World:
         self, suite: Suite, folder: Path, extensions: Path, scale: float, most: float
     ) -> None:
         self._suite, self._most = suite, most
-        self._states: list[State] = []
         parquet = folder / f"{suite.name}_parquet"
         parquet.mkdir()
         began = time.monotonic()
@@ -208,7 +207,8 @@ class World:
                 for table in suite.schema
             ),
         )
-        self._states.append(State("", 0.0, self._snapshots()))
+        self._current = self._snapshots()
+        self._states = [State("", 0.0, self._current.copy())]
         print(
             f"{suite.name} at scale {scale:g}: {_seconds_since(began)} for its tables", flush=True
         )
@@ -232,7 +232,8 @@ class World:
                 for table in suite.schema:
                     for text in write_changes(suite, table, way, share, step, seed, numbers):
                         self._runs.sql(text)
-                self._states.append(State(way, share, self._snapshots()))
+                self._current = self._snapshots()
+                self._states.append(State(way, share, self._current.copy()))
                 print(f"{self._states[-1].words}: {_seconds_since(began)}", flush=True)
 
     def _rows(self, query: str) -> Sequence[Sequence[object]]:
@@ -245,12 +246,14 @@ class World:
             found[table] = int(str(rows[0][0]))
         return found
 
-    def _move_to(self, state: State, before: Mapping[str, int]) -> None:
+    def _move_to(self, state: State) -> None:
+        """Give the tables the rows of a state."""
         for table, snapshot in state.snapshots.items():
-            if before.get(table) != snapshot:
+            if self._current[table] != snapshot:
                 self._runs.sql(
                     f"CALL lakehouse.system.set_current_snapshot('raw.{table}', {snapshot})"
                 )
+                self._current[table] = snapshot
 
     def measure(self, number: int) -> Iterator[Measured]:
         """Fill a query's models at each state, and yield the figures; stop when a fill fails."""
@@ -272,25 +275,25 @@ class World:
         runs.folder.write(
             "models/changes.sql", f"MODEL (name m.changes, kind FULL (refresh changes)); {text}"
         )
-        self._move_to(self._states[0], {})
-        before = self._states[0]
+        before = self._states[-1]
         for state in self._states:
             moved = [one for one in tables if state.snapshots[one] != before.snapshots[one]]
-            if state.way:
-                self._move_to(state, before.snapshots)
-                before = state
-                if not moved:
-                    continue
+            self._move_to(state)
+            before = state
+            if state.way and not moved:
+                continue
             one = Measured(suite.name, number, form, state.words, "failed")
             timer = threading.Timer(self._most, runs.workspace.engine().interrupt)
             timer.start()
             try:
-                yield self._filled(one, first=not state.way)
+                one = self._filled(one, first=not state.way)
             except VdeError as error:
-                yield replace(one, detail=f"{error.message}")
-                return
+                one = replace(one, detail=" ".join(error.message.split()))
             finally:
                 timer.cancel()
+            yield one
+            if one.method == "failed":
+                return
 
     def _filled(self, one: Measured, *, first: bool) -> Measured:
         runs = self._runs
