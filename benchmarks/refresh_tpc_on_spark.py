@@ -198,7 +198,7 @@ class World:
         size = max(1_000_000, round(scale * 16_000_000))
         self._runs = DailyRuns(
             folder / suite.name,
-            {},
+            {"models/ready.sql": "MODEL (name m.ready, kind VIEW); SELECT 1 AS one"},
             *(
                 f"CREATE TABLE {_raw(table)} USING iceberg TBLPROPERTIES "
                 f"('write.target-file-size-bytes' = '{size}', "
