@@ -65,7 +65,8 @@ def confirm(
         named: Whether the user passed the plan's id.
 
     Returns:
-        Whether to apply the plan; True, without a question, if work or a terminal is missing.
+        Whether to apply the plan. The user is not asked if the plan is empty, with `yes`, or
+        without a terminal.
     """
     if yes or plan.is_empty:
         return True

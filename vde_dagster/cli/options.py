@@ -56,7 +56,9 @@ Select = Annotated[
 ]
 Check = Annotated[
     bool,
-    typer.Option("--check", help="Let Spark analyze every changed query; errors store no plan."),
+    typer.Option(
+        "--check", help="Let Spark analyze changed queries; store no plan if one is invalid."
+    ),
 ]
 Propose = Annotated[bool, typer.Option("--propose", help="Request approval in Dagster.")]
 Summary = Annotated[bool, typer.Option("--summary", help="Show only a summary.")]

@@ -87,7 +87,7 @@ _LAST_MERGED: list[tuple[_Resources, dict[frozenset[str], _Resources]]] = []
 
 
 def _required_resources(asset: ModelAssets, resources: _Resources) -> _Resources:
-    """Return the resources that an asset requires; equal requirements share one object."""
+    """Return the resources that an asset requires; assets with equal needs share one result."""
     if asset.resource_defs:
         return merge_resource_defs(asset.resource_defs, resources, asset)
     if not _LAST_MERGED or _LAST_MERGED[0][0] is not resources:

@@ -130,7 +130,7 @@ def _show_difference(
     from_label: str | None,
     down: bool,
 ) -> None:
-    """Show the flows that only one side has, and the columns whose values differ."""
+    """Show flows that only one of two versions has, and columns whose values differ."""
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
 
     name, column = of

@@ -237,7 +237,7 @@ def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSe
 
 
 def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[Any]:
-    """Yield the published model's status of the chosen checks that the run did not evaluate."""
+    """Yield the published model's status of each chosen check that the run did not evaluate."""
     for event in AuditEvents(work.projection).standing(name):
         if event.check_name in chosen and event.asset_check_key not in work.evaluated:
             yield from work.report(event)

@@ -160,7 +160,7 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write the batches and marks that Dagster lacks; yield missing single events."""
+        """Write batches and marks to Dagster, and yield single events, if Dagster lacks them."""
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):

@@ -191,7 +191,9 @@ class AuditEvents:
         return False
 
     def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield a version's results: as checks if it sets their status, else as an observation."""
+        """Yield the results of a version: as checks if the version sets the status of its model's
+        checks, otherwise as an observation.
+        """
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
@@ -445,7 +447,9 @@ def unit_test_evaluation(
 
 
 def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
-    """Yield, per unit test, the latest result that sets its check and the latest that does not."""
+    """Yield two results per unit test: the latest result that sets the status of its check, and
+    the latest of the other results.
+    """
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
     latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
@@ -459,7 +463,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
 
 
 def _difference(found: ToldDifference) -> str:
-    """Format missing and unexpected rows in one table, marked as such in its first column."""
+    """Format missing and unexpected rows in one table, marked in the table's first column."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

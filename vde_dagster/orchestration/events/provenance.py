@@ -142,7 +142,7 @@ def reads_anew(
     inputs: Mapping[str, str],
     latest: Mapping[str, str],
 ) -> bool:
-    """Check whether a version reads other tables or versions than its latest event lists."""
+    """Check whether a version now reads tables or versions that its latest event does not list."""
     inputs_now, inputs_then = (
         {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
         for tags in (inputs, latest)

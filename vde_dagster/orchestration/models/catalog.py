@@ -57,7 +57,7 @@ class AssetCatalog:
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
         """Return the partitions for a snapshot's intervals.
 
-        If the loaded location lacks the model or has it with another kind, they are built here.
+        If the loaded location lacks the model, or has another kind of the model, build them.
         """
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:

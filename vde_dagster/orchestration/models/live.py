@@ -52,10 +52,10 @@ class LiveVersion:
         key: The version's partition key.
         snapshot: Definition that the first reader refers to.
         table: Table with its rows; None for views and for versions that are not built yet.
-        readers: Environments that refer to it, production first; `WORKING_COPY` comes last.
+        readers: Environments that refer to the version, production first; `WORKING_COPY` is last.
         parents: The first reader's version of each parent, and of each table in `behind`, by name.
-        building: Environments whose approved plans will publish it.
-        behind: Tables that it reads through views in the first reader's environment.
+        building: Environments whose approved plans will publish the version.
+        behind: Tables that the model reads through views, in the first reader's environment.
     """
 
     key: str
@@ -91,7 +91,7 @@ class LiveModel:
     Args:
         snapshot: Definition in the working copy, or else in the first environment.
         versions: Live versions, the version of `snapshot` first; empty for external models.
-        in_project: Whether the working copy has it.
+        in_project: Whether the working copy has the model.
         error: Current error in its file, or None.
     """
 
@@ -156,7 +156,7 @@ class LiveProject:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Definitions of one environment's version, with the tables that serve them; None for views."""
+    """Definitions of one environment's version, and the table of each model except views."""
 
     served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
 

@@ -58,7 +58,7 @@ def short_markdown(report: Report, names: Names, *, is_open: bool = True) -> str
 
 
 def change_texts(report: Report) -> list[str]:
-    """Return the explanation of each row whose definition was edited."""
+    """Return the text below each row of a model whose definition was edited."""
     return [row_markdown(row) for section in report.work for row in section.rows if row.diff]
 
 
