@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,7 +10,20 @@ from vde_dagster.base.cron import normalise_cron
 from vde_dagster.base.names import quote
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.sql.scanner import SourceText, Token, raw_text, split_top_level, unquote
+from vde_dagster.sql.scanner import (
+    CLOSING,
+    OPENING,
+    SourceText,
+    Token,
+    raw_text,
+    split_top_level,
+    unquote,
+)
+
+
+_CONDITIONS = ("when_matched", "merge_filter")
+"""Properties whose values are conditions, which may name any column."""
+_AFTER_COLUMNS = ("=", ".", ":=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,30 @@ class Value:
                     f"is a comma missing before '{after.text}'?",
                 )
         return self.raw
+
+    def require_comma(self, names: Collection[str]) -> None:
+        """Check that no property with one of the names begins inside this value.
+
+        Raises:
+            ProjectError: A comma is missing before the name of a property.
+        """
+        if self.name in _CONDITIONS:
+            return
+        depth, ends = 0, (*self.tokens[2:], None)
+        for before, token, after in zip(self.tokens, self.tokens[1:], ends, strict=False):
+            depth += (before.text in OPENING) - (before.text in CLOSING)
+            is_name = depth == 0 and token.kind == "word" and token.text.lower() in names
+            follows = before.kind != "punct" or before.text in CLOSING
+            if is_name and follows and after is not None and after.text not in _AFTER_COLUMNS:
+                raise self.missing_comma(token, before)
+
+    def missing_comma(self, token: Token, before: Token) -> ProjectError:
+        """Return the error for a missing comma between two tokens."""
+        line = self.source.text[: before.end]
+        end = before.text if before.kind == "string" else f"'{line.split()[-1]}'"
+        name = token.text if token.kind == "string" else f"'{token.text}'"
+        hint = f"write a comma after {end}"
+        return self.source.error(f"a comma is missing before {name}", token.start, hint)
 
     def sql_dialect(self) -> str:
         """Read a SQLGlot dialect; its normalization strategy, after a comma, is ignored."""
@@ -155,6 +193,8 @@ class Value:
         pairs: list[tuple[str, Value]] = []
         for item in self.items():
             sides = split_top_level(list(item.tokens), separator)
+            if len(sides) > 2 and len(sides[1]) > 1:
+                raise self.missing_comma(sides[1][-1], sides[1][-2])
             if len(sides) != 2:
                 raise item.error(
                     f"'{item.raw}' in '{self.name}' does not have the form key {separator} value",
@@ -170,9 +210,10 @@ class Value:
         if not rest:
             return {}
         if not self._are_in_brackets(rest, "("):
+            behind = rest[self.source.closing(rest, 0) + 1 :] if rest[0].text == "(" else rest
             raise self.source.error(
-                f"'{raw_text(self.source, rest)}' is not expected here",
-                rest[0].start,
+                f"'{raw_text(self.source, behind)}' is not expected here",
+                behind[0].start,
                 f"write {self.name} {self.tokens[0].text} (property value, …)",
             )
         read = read_properties(self.source, rest[1:-1])
@@ -190,6 +231,9 @@ class Value:
         if not rest:
             return name, []
         if not self._are_in_brackets(rest, "("):
+            end = self.source.closing(rest, 0) + 1 if rest[0].text == "(" else 0
+            if rest[end].kind in ("word", "quoted"):
+                raise self.missing_comma(rest[end], (self.tokens[0], *rest)[end])
             message = f"'{self.raw}' in '{self.name}' is not a call"
             raise self.error(message, f"write {self.name} (name(argument := value))")
         return name, [self.part(part) for part in split_top_level(rest[1:-1])]

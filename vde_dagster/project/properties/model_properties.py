@@ -40,6 +40,15 @@ _NEVER = {
     )
 }
 
+_OF_DBT = {
+    "TABLE": "FULL",
+    "EPHEMERAL": "EMBEDDED",
+    "SNAPSHOT": "SCD_TYPE_2_BY_TIME or SCD_TYPE_2_BY_COLUMN",
+    "MATERIALIZED_VIEW": "FULL",
+    "DYNAMIC_TABLE": "FULL",
+}
+"""Kinds for dbt's materializations, which other names resemble."""
+
 _IGNORED = (
     *("on_destructive_change", "on_additive_change", "disable_restatement"),
     *("dialect", "partition_by_time_column"),
@@ -70,7 +79,7 @@ def read_kind(
     except UsageError as error:  # a broken plug-in
         raise value.error(error.message, error.hint) from error
     if kind is None:
-        raise value.error(f"unknown kind '{name}'", suggest(name, kind_names(), "kinds"))
+        raise value.error(f"unknown kind '{name}'", _similar_kinds(name))
     written = dataclasses.replace(value, dialect=dialect, trusted=trusted).properties(after=1)
     _check_kind_names(name, kind, written)
     written = {**defaults, **written}
@@ -88,9 +97,20 @@ def read_kind(
         raise value.error(f"kind {name}: {error}") from error
 
 
+def _similar_kinds(name: str) -> str:
+    """Return a hint for the name of no kind: dbt's words, kinds that begin so, or the closest."""
+    if name in _OF_DBT:
+        return f"write {_OF_DBT[name]}"
+    alike = sorted(kind for kind in kind_names() if kind.startswith(name))
+    if len(alike) > 1:
+        return f"did you mean {', '.join(alike[:-1])} or {alike[-1]}?"
+    return suggest(name, kind_names(), "kinds")
+
+
 def _check_kind_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None:
     own = {item.name for item in kind.properties} | kind.ignored
     for key, value in written.items():
+        value.require_comma(own)
         if key in own or key in _IGNORED:
             continue
         message, hint = f"kind {name} has no property '{key}'", ""
@@ -226,6 +246,7 @@ def read_model_properties(
 
 def _check_names(header: Header) -> None:
     for name, value in header.properties.items():
+        value.require_comma(READ)
         if name in READ or name in METADATA or name == "default_catalog":
             continue
         message, hint = f"unknown property '{name}'", suggest(name, READ, "properties")
@@ -292,6 +313,7 @@ def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tupl
             raise value.error("a column is empty", "write columns (name TYPE, …)")
         name = item.tokens[0].text.strip('`"')
         rest = item.part(list(item.tokens[1:]))
+        _require_commas(rest)
         type_ = canonical_type(rest.raw, dialect, rest.error) if rest.tokens else None
         if any(column.name.lower() == name.lower() for column in columns):
             raise item.error(f"column '{name}' is declared twice in columns", "remove one of them")
@@ -300,11 +322,26 @@ def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tupl
     return tuple(columns)
 
 
+def _require_commas(type_: Value) -> None:
+    """Check that a column's type is not followed by another column, which SQLGlot would skip."""
+    tokens = type_.tokens
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        ends = before.text.upper() in _SIMPLE_TYPES or before.text in (">", ")")
+        is_name = token.kind in ("word", "quoted") and not token.is_word(*_AFTER_TYPES)
+        if ends and is_name and (after.kind == "word" or after.text == ":"):
+            raise type_.missing_comma(token, before)
+
+
 _FORMATS = ("parquet", "orc", "avro")
 _SIMPLE_TYPES = (
     *("INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT"),
     *("STRING", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY"),
 )
+_AFTER_TYPES = (
+    *("NOT", "NULL", "COMMENT", "COLLATE", "WITH", "WITHOUT", "CHARACTER", "DEFAULT", "PRIMARY"),
+    *("UNIQUE", "CHECK", "REFERENCES", "OPTIONS", "GENERATED", "UNSIGNED", "PRECISION"),
+)
+"""Words that follow a type and do not begin another column."""
 
 
 def canonical_type(
