@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count, listed, size
@@ -21,6 +22,8 @@ MOST_MODELS = 3
 """Maximum number of models that a row of a table names."""
 MOST_NAMES = 20
 """Maximum number of models that a sentence on a rollback names."""
+MOST_KEPT = 10
+"""Maximum number of reasons for which the janitor's table lists what is kept."""
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
@@ -130,27 +133,45 @@ def _names(names: Iterable[object]) -> str:
 
 
 def janitor_section(report: JanitorReport) -> Section:
-    """Return the janitor's actions with their reasons, and the freed space."""
+    """Return the janitor's actions and what it keeps, with reasons, and the freed space."""
     acted, failed = report.acted, len(report.failures)
     verb = "would free" if report.dry_run else "freed"
-    steps, kept = count(len(acted), "step"), len(report.decisions) - len(acted)
-    title = f"{verb} {size(report.bytes) or '0 B'} in {steps}, keeps {kept}"
+    kept = [one for one in report.decisions if one.outcome == "kept"]
+    rows = [_decision(one, subject) for one, subject in _lines(acted)]
+    rows += [_decision(one, subject) for one, subject in _kept_lines(kept)[:MOST_KEPT]]
+    title = f"{verb} {size(report.bytes) or '0 B'} in {count(len(acted), 'step')}"
+    if kept:
+        title += f", keeps {count(len(kept), 'object')}; --json lists each with its reason"
     if failed:
         title += f"; {failed} failed, the next run retries them"
-    rows = tuple(
-        Row(
-            (
-                Cell(decision.action.replace("_", " ")),
-                Cell(subject),
-                Cell(decision.error or decision.reason),
-                Cell(decision.outcome),
-                Cell(size(decision.bytes)),
-            )
-        )
-        for decision, subject in _lines(report.reported)
-    )
     columns = ("action", "subject", "reason", "outcome", "size")
-    return Section(title, "", columns, rows, Mark.BAD if failed else Mark.PLAIN)
+    return Section(title, "", columns, tuple(rows), Mark.BAD if failed else Mark.PLAIN)
+
+
+def _decision(decision: Decision, subject: str) -> Row:
+    texts = (
+        decision.action.replace("_", " "),
+        subject,
+        decision.error or decision.reason,
+        decision.outcome,
+        size(decision.bytes),
+    )
+    return Row(tuple(map(Cell, texts)))
+
+
+def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
+    """Group objects that are kept for the same reason: held snapshots, then the largest groups."""
+    groups: dict[tuple[str, str], list[Decision]] = {}
+    for one in kept:
+        groups.setdefault((one.action, one.reason), []).append(one)
+    ordered = sorted(
+        groups.values(), key=lambda one: (one[0].action != "hold_snapshots", -len(one))
+    )
+    return [
+        (replace(group[0], bytes=sum(one.bytes or 0 for one in group) or None), names)
+        for group in ordered
+        for names in [listed((one.subject for one in group), MOST_MODELS)]
+    ]
 
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 def janitor(workspace: Workspace, output: Output, dry_run: DryRun = False) -> None:
     """Drop expired environments and unused tables.
 
-    A table is unused if no kept version of any environment contains it. Example: vde janitor
-    --dry-run
+    A table is unused if no kept version of any environment contains it. --dry-run also lists what
+    is kept and why. Example: vde janitor --dry-run
     """
     from vde_dagster.overviews.environments import janitor_section
     from vde_dagster.terminal.reports import show_table
 
     report = workspace.maintenance.janitor(dry_run=dry_run)
     output.result(report.to_json(), lambda console: show_table(console, janitor_section(report)))
+    if not (dry_run or report.acted):
+        output.note("to list what is kept, and why, run: vde janitor --dry-run")
     if report.failures:
         raise typer.Exit(1)
 

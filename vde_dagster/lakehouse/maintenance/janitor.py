@@ -64,13 +64,6 @@ class JanitorReport:
         return tuple(decision for decision in self.decisions if decision.outcome != "kept")
 
     @property
-    def reported(self) -> tuple[Decision, ...]:
-        """The decisions to change something, and the snapshots kept for readers that lag behind."""
-        return tuple(
-            one for one in self.decisions if one.outcome != "kept" or one.action == "hold_snapshots"
-        )
-
-    @property
     def failures(self) -> tuple[Decision, ...]:
         """The decisions that could not be carried out."""
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")
