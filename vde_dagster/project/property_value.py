@@ -20,7 +20,6 @@ from vde_dagster.sql.scanner import (
     unquote,
 )
 
-
 _CONDITIONS = ("when_matched", "merge_filter")
 """Properties whose values are conditions, which may name any column."""
 _AFTER_COLUMNS = ("=", ".", ":=")

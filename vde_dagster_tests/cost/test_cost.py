@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -208,17 +209,24 @@ def test_estimates_are_held_against_what_happened(shop: ProjectFolder) -> None:
 
 
 def test_the_command_prints_tables_and_one_json_object(shop: ProjectFolder, vde: Vde) -> None:
+    words = ("--project", shop.root)
+    assert vde("cost", *words).out == "nothing was computed or saved in this time\n"
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod"))
         _set_costs(workspace, 10.0, 1_000_000)
-    words = ("--project", shop.root)
     said = vde("cost", "--by", "environment", *words, "--json").json
     assert set(said["parts"]) == {"prod"}
     assert said["parts"]["prod"] == said["total"]
     assert said["total"]["money"] == pytest.approx(
         said["total"]["fills"] * (10 / 3600 * 2 * 36 + 1)
     )
-    assert "CHF" in vde("cost", *words).out
+    shown = vde("cost", *words)
+    assert re.split(" {3,}", shown.out.splitlines()[1].strip()) == [
+        *("model", "fills", "seconds", "task seconds", "written", "read"),
+        *("saved fills", "saved seconds", "saved bytes", "cost", "saved cost"),
+    ]
+    assert "CHF" in shown.out
+    assert shown.err.startswith("in the last 30 days\nseconds: by the clock, of all fills;")
     assert "no fill has an earlier fill" in vde("cost", "--accuracy", *words).out
     assert vde("cost", "--by", "week", *words).code == 2
 

@@ -41,7 +41,7 @@ def test_the_page_says_what_was_spent_and_saved_and_where(shop: ProjectFolder) -
     row = f"| raw.orders {money} 1 | 10.0 | 15.0 | 1.0 MB | 2.0 MB | 1 |"
     assert row in shown["models"].value.splitlines()
     prod, dev, _, left = shown["environments"].value.splitlines()[2:]
-    assert left == "Further columns: saved seconds"
+    assert left == "Further columns: saved seconds, saved bytes"
     assert prod.startswith("| [prod](/assets/vde/environment?view=partitions&partition=prod) |")
     assert f"| 0 B | {fills} |" in dev
     assert f"{datetime.now(timezone.utc):| %Y-%m |}" in shown["months"].value

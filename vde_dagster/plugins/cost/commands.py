@@ -9,7 +9,7 @@ import typer
 
 from vde_dagster.api.commands import Output, on_project, simple_table
 from vde_dagster.api.errors import UsageError
-from vde_dagster.api.values import size
+from vde_dagster.api.values import count, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,22 +70,33 @@ def cost(
         "parts": {name: one.to_json(workspace.settings) for name, one in totals.items()},
     }
     output.result(said, lambda console: _show(console, workspace, by, {**totals, "all": whole}))
+    if whole.fills or whole.saved_fills:
+        output.note(_LEGEND.format(days=count(days, "day")))
+
+
+_LEGEND = """in the last {days}
+seconds: by the clock, of all fills; task seconds: of Spark's tasks, which run at the same time
+written, read: bytes of data files
+saved: fills that were skipped, and tables that an environment reused, at their earlier cost"""
 
 
 def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Total]) -> None:
-    prices = workspace.settings.cost
-    titles = [by, "fills", "seconds", "of tasks", "written", "read"]
-    titles += ["saved", "seconds", "written"]
-    titles += ["cost", "saved"] if prices.known else []
+    from vde_dagster.plugins.cost.spending import COLUMNS
+
+    prices, whole = workspace.settings.cost, totals["all"]
+    if not (whole.fills or whole.saved_fills):
+        console.print("nothing was computed or saved in this time")
+        return
+    titles = [by, *COLUMNS, *(("cost", "saved cost") if prices.known else ())]
     rows = []
     for name, one in totals.items():
-        row = [name, *one.cells(), size(round(one.saved.bytes))]
+        row = [name, *one.cells()]
         if prices.known:
             row.append(prices.text(prices.price(one.work)))
             row.append(prices.text(prices.price(one.saved)))
         rows.append(row)
     console.print(simple_table(titles, rows))
-    if (whole := totals["all"]).refreshed_fills:
+    if whole.refreshed_fills:
         console.print(
             f"{whole.refreshed_fills:,} fills refreshed from changes and left about "
             f"{size(whole.unread_bytes)} of their inputs unread (an estimate: the inputs' bytes "

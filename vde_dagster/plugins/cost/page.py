@@ -16,7 +16,7 @@ from vde_dagster.api.errors import VdeError
 from vde_dagster.api.reports import plain_table
 from vde_dagster.api.values import Settings, mask
 from vde_dagster.api.workspace import Workspace
-from vde_dagster.plugins.cost.spending import By, Item, Total, added_up, spending
+from vde_dagster.plugins.cost.spending import COLUMNS, By, Item, Total, added_up, spending
 
 MONTHS = 3
 """Number of months on the page, including the current one."""
@@ -119,7 +119,7 @@ def _table(
         return "Nothing was computed or saved."
     prices = settings.cost
     money = ["cost", "saved"] if prices.known else []
-    work = ["fills", "seconds", "of tasks", "written", "read", "saved fills", "saved seconds"]
+    work = ["fills", "seconds", "task s", "written", "read", *COLUMNS[5:]]
     rows = []
     for name, one in list(totals.items())[:MOST_ROWS]:
         shown = Names.link(key, name, name) if key is not None and name else name

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from vde_dagster.api.workspace import FillRecord, Workspace
 
 By = Literal["model", "plan", "environment", "day", "month"]
+COLUMNS = (
+    *("fills", "seconds", "task seconds", "written", "read"),
+    *("saved fills", "saved seconds", "saved bytes"),
+)
+"""Headers of `Total.cells`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class Total:
             self.saved += item.work
 
     def cells(self) -> list[str]:
-        """Return texts: fills, seconds, task seconds, written, read, saved fills, saved seconds."""
+        """Return texts for `COLUMNS`."""
         return [
             f"{self.fills:,}",
             f"{self.work.seconds:,.1f}",
@@ -86,6 +91,7 @@ class Total:
             size(round(self.work.bytes_read)),
             f"{self.saved_fills:,}",
             f"{self.saved.seconds:,.1f}",
+            size(round(self.saved.bytes)),
         ]
 
     def to_json(self, settings: Settings) -> dict[str, Any]:

@@ -27,7 +27,9 @@ Form = Annotated[
 Of = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ENV]", help="An environment, or dev@7; default: the files, or prod for datahub."
+        metavar="[ENV]",
+        help="The environment to describe as published, such as prod or dev@7. Without it, the "
+        "project's files are described (datahub: prod).",
     ),
 ]
 To = Annotated[
@@ -55,12 +57,16 @@ def describe(
     at: At = None,
     schema: Schema = False,
 ) -> None:
-    """Write the project, or the content of an environment, as a document for other programs.
+    """Write the project's files, or a published environment, as a document for other programs.
 
-    Nothing is computed, and Spark is not started. Example: vde describe json prod --to prod.json
+    Nothing is computed, and Spark is not started. Examples: vde describe json;
+    vde describe json prod --to prod.json; vde describe dbt prod --to target
     """
     if form not in FORMS:
-        raise UsageError(f"the form '{form}' does not exist", hint=f"forms: {', '.join(FORMS)}")
+        raise UsageError(
+            f"the form '{form}' does not exist",
+            hint=f"forms: {', '.join(FORMS)}; for an environment: vde describe json {form}",
+        )
     if schema:
         from vde_dagster.api.reports import Document
 
