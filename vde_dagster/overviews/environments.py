@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.texts import count, listed, size
-from vde_dagster.reports.document import Cell, Mark, Row, Section, short_time, spans
+from vde_dagster.reports.document import (
+    Cell,
+    Mark,
+    Report,
+    Row,
+    Section,
+    sentences,
+    short_time,
+    spans,
+)
 
 if TYPE_CHECKING:
     from vde_dagster.execution.environments.compare import DataChange, VersionChange
     from vde_dagster.execution.environments.environments import FreezeResult
-    from vde_dagster.execution.environments.rollback import RollbackResult
+    from vde_dagster.execution.environments.rollback import RestoredView, RollbackResult
     from vde_dagster.lakehouse.maintenance.janitor import JanitorReport
     from vde_dagster.lakehouse.maintenance.sweep import Decision
 
@@ -84,29 +94,92 @@ def _number(value: int | None) -> str:
     return "not known" if value is None else f"{value:,}"
 
 
-def rollback_sentence(result: RollbackResult, *, dry_run: bool = False) -> str:
-    """Describe a rollback that was done, or would be done, in a sentence."""
-    version, restored = result.environment.version, f"version {result.restored}"
-    if result.definitions_only:
-        restored += ", in its definitions"
-    verb = "would be" if dry_run else "is"
-    return f"{result.environment.name} {verb} at version {version}, equal to {restored}"
+def rollback_sentence(result: RollbackResult) -> str:
+    """Describe a rollback that was done, in a sentence."""
+    return f"{result.environment.name} is at version {result.environment.version}, {_equal(result)}"
+
+
+def _equal(result: RollbackResult) -> str:
+    definitions = ", in its definitions" if result.definitions_only else ""
+    return f"equal to version {result.restored}{definitions}"
+
+
+def rollback_report(result: RollbackResult) -> Report:
+    """Return the report on a rollback that was not done: its views, data and missing ranges."""
+    name, version = result.environment.name, result.environment.version
+    views = Counter(view.change for view in result.views)
+    amount = ", ".join(f"{views[word]} {word}" for word in _VIEW_MARKS if views[word])
+    unchanged = len(result.unchanged)
+    as_is = f"{count(unchanged, 'model')} as {'it is' if unchanged == 1 else 'they are'}"
+    kept = ["the project's files"]
+    kept += ["the rows of all tables (--definitions-only)"] if result.definitions_only else []
+    kept += [f"version {result.base_version}: to return to it, run: {_again(result)}"]
+    return Report(
+        "Rollback of",
+        name,
+        f"version {result.base_version} → {version}, {_equal(result)}",
+        facts="dry run, nothing was changed",
+        rest=(
+            Section("Views", amount or "unchanged", rows=tuple(map(_view, result.views))),
+            _moved_data(result),
+            *sentences("Also", [*_held_notes(result)]),
+            *sentences("Missing afterwards", [*_missing_notes(result)]),
+            *([Section("Leaves", as_is, mark=Mark.QUIET)] if unchanged else []),
+            *sentences("Does not touch", kept, Mark.QUIET),
+        ),
+    )
+
+
+def _again(result: RollbackResult) -> str:
+    return f"vde rollback {result.environment.name} --to {result.base_version}"
+
+
+_VIEW_MARKS = {"created": Mark.GOOD, "replaced": Mark.CHANGED, "dropped": Mark.BAD}
+
+
+def _view(view: RestoredView) -> Row:
+    before, after = view.before or "", view.after or ""
+    versions = f"{before} → {after}" if before and after and before != after else before or after
+    cells = (
+        Cell(str(view.name), Mark.NAME),
+        Cell(view.change, _VIEW_MARKS[view.change]),
+        Cell(versions, Mark.QUIET),
+    )
+    return Row(cells)
+
+
+def _moved_data(result: RollbackResult) -> Section:
+    rows = []
+    for name, after in result.moved.items():
+        numbers = f"{_number(result.rows_before.get(name))} → {_number(after)} rows"
+        rows.append(Row((Cell(str(name), Mark.NAME), Cell(numbers))))
+    amount = f"{count(len(rows), 'table')} restored" if rows else "unchanged"
+    return Section("Data", amount, rows=tuple(rows))
 
 
 def rollback_notes(result: RollbackResult) -> Iterator[str]:
     """Yield notes on tables that move back, tables that are held, and missing ranges."""
-    name = result.environment.name
     if result.moved:
         yield f"data restored: {_names(result.moved)}"
+    yield from _held_notes(result)
+    yield from (f"missing: {note}" for note in _missing_notes(result))
+
+
+def _held_notes(result: RollbackResult) -> Iterator[str]:
+    """Yield notes on tables that are pinned, and on tables that changed in place."""
+    name = result.environment.name
     if result.held:
         yield f"pinned until the next plan or run of {name}: {_names(result.held)}"
     for other, names in result.holding.items():
         yield (f"{other} keeps its current data of {_names(names)} until its next plan or run")
     for one in result.reverted:
         yield f"{one.name} {'; '.join(one.sentences())}"
+
+
+def _missing_notes(result: RollbackResult) -> Iterator[str]:
     if result.missing:
         ranges = [f"{model} ({spans(found)})" for model, found in result.missing.items()]
-        yield f"missing: {_names(ranges)}; to compute them, run: vde run {name}"
+        yield f"{_names(ranges)}; to compute them, run: vde run {result.environment.name}"
 
 
 def freeze_sentence(result: FreezeResult) -> str:

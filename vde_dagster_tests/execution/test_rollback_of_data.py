@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.metadata.changes import remove_snapshots
 from vde_dagster.lakehouse.publishing.commit import change_table, read_table
+from vde_dagster.overviews.environments import rollback_report
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.state.db.leases import table_lease
+from vde_dagster.terminal.reports import report_text
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.valued import Valued, shown
 from vde_dagster_tests.projects import ProjectFolder
@@ -166,7 +169,40 @@ def test_a_dry_run_says_the_same_and_changes_nothing(workspace: Workspace, engin
     assert shown(workspace) == before
     assert workspace.store.environments.get("prod").version == 2  # type: ignore[union-attr]
     done = workspace.environments.rollback("prod")
-    assert (told.moved, told.missing, told.holding) == (done.moved, done.missing, done.holding)
+    assert replace(told, environment=done.environment) == done
+    assert done.environment.version == told.environment.version == 3
+
+
+def test_a_dry_run_lists_views_versions_and_rows_like_a_plan(
+    workspace: Workspace, folder: ProjectFolder
+) -> None:
+    folder.edit("models/week.sql", "sum(n)", "max(n)")
+    folder.write("models/more.sql", "MODEL (name db.more, kind FULL); SELECT 1 AS n")
+    workspace.reload()
+    workspace.apply(workspace.plan("prod", now=at(4)))
+    run(workspace, 6)
+    told = workspace.environments.rollback("prod", 1, dry_run=True)
+    changes = {str(view.name): view.change for view in told.views}
+    assert changes == {"db.more": "dropped", "db.week": "replaced"}
+    (week,) = (view for view in told.views if view.name == WEEK)
+    text = report_text(rollback_report(told), 120).splitlines()
+    assert text[:4] == [
+        "rollback of prod: version 3 → 4, equal to version 1 · dry run, nothing was changed",
+        "├── views 1 replaced, 1 dropped",
+        f"│   ├── db.more  dropped  {told.views[0].before}",
+        f"│   └── db.week  replaced  {week.before} → {week.after}",
+    ]
+    assert text[4] == "├── data 2 tables restored"
+    assert [line for line in text if "vde run prod" in line]
+    assert text[-1].endswith("version 3: to return to it, run: vde rollback prod --to 3")
+
+
+def test_a_dry_run_of_definitions_leaves_the_rows(workspace: Workspace) -> None:
+    run(workspace, 6)
+    told = workspace.environments.rollback("prod", 1, definitions_only=True, dry_run=True)
+    text = report_text(rollback_report(told), 120)
+    assert "├── views unchanged\n├── data unchanged\n├── leaves 3 models as they are" in text
+    assert "the rows of all tables (--definitions-only)" in text
 
 
 def develop(workspace: Workspace, folder: ProjectFolder, day: int) -> None:

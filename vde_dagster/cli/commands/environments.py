@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -141,16 +141,29 @@ def rollback(
 ) -> None:
     """Roll an environment back to an earlier version, with its data.
 
-    Nothing is computed: tables return to the Iceberg snapshots that the version pinned. Examples:
-    vde rollback prod; vde rollback prod --to 1 --dry-run
+    Nothing is computed: tables return to the Iceberg snapshots that the version pinned. --dry-run
+    lists the views and tables that would change. Examples: vde rollback prod;
+    vde rollback prod --to 1 --dry-run
     """
-    from vde_dagster.overviews.environments import rollback_notes, rollback_sentence
+    from vde_dagster.overviews.environments import (
+        rollback_notes,
+        rollback_report,
+        rollback_sentence,
+    )
+    from vde_dagster.terminal.reports import show_report
 
     result = workspace.environments.rollback(
         environment, to, definitions_only=definitions_only, dry_run=dry_run
     )
-    sentence = rollback_sentence(result, dry_run=dry_run)
     facts = _rollback_json(result, dry_run=dry_run)
+    if dry_run:
+        report = rollback_report(result)
+        _print_publication(output, result, facts, lambda console: show_report(console, report), ())
+        option = " --definitions-only" if definitions_only else ""
+        name = result.environment.name
+        output.note(f"to roll back, run: vde rollback {name} --to {result.restored}{option}")
+        return
+    sentence = rollback_sentence(result)
     _print_publication(output, result, facts, sentence, rollback_notes(result))
 
 
@@ -158,7 +171,7 @@ def _print_publication(
     output: Output,
     result: RollbackResult | FreezeResult,
     facts: dict[str, Any],
-    sentence: str,
+    shown: Callable[[Console], None] | str,
     notes: Iterable[str],
 ) -> None:
     """Print what was published, with notes.
@@ -176,7 +189,7 @@ def _print_publication(
             **facts,
             "failed_statements": failed_statements_json(failed),
         },
-        sentence,
+        shown,
     )
     for note in notes:
         output.note(note)
@@ -191,7 +204,16 @@ def _rollback_json(result: RollbackResult, *, dry_run: bool) -> dict[str, Any]:
         "restored": result.restored,
         "dry_run": dry_run,
         "definitions_only": result.definitions_only,
-        "moved": {str(name): {"rows": rows} for name, rows in result.moved.items()},
+        "base_version": result.base_version,
+        "views": {
+            str(view.name): {"change": view.change, "before": view.before, "after": view.after}
+            for view in result.views
+        },
+        "moved": {
+            str(name): {"rows": rows, "rows_before": result.rows_before.get(name)}
+            for name, rows in result.moved.items()
+        },
+        "unchanged": list(map(str, result.unchanged)),
         "held": [str(name) for name in result.held],
         "holding": {one: [str(name) for name in names] for one, names in result.holding.items()},
         "missing": {str(name): ranges.to_json() for name, ranges in result.missing.items()},

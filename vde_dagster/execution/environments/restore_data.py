@@ -43,7 +43,7 @@ class GoingBack:
     Args:
         returns: Tables whose rows or filled ranges go back to the old version.
         changed: Ranges (UTC) whose rows change for readers.
-        rows: Number of rows in moved tables afterwards, if known.
+        rows: Number of rows in moved tables now and afterwards, if known.
         models: Models that the tables serve.
         held: Pinned states of other environments' tables, which do not move.
         others: Current states of moved tables that other environments keep, by environment.
@@ -51,7 +51,7 @@ class GoingBack:
 
     returns: Mapping[str, Return] = field(default_factory=dict)
     changed: Mapping[str, IntervalSet] = field(default_factory=dict)
-    rows: Mapping[str, int | None] = field(default_factory=dict)
+    rows: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     models: Mapping[str, tuple[ModelName, ...]] = field(default_factory=dict)
     held: Mapping[str, HeldState] = field(default_factory=dict)
     others: Mapping[str, Mapping[str, HeldState]] = field(default_factory=dict)
@@ -67,8 +67,8 @@ class GoingBack:
         moving = (one.table_id for one in self.returns.values() if one.moves)
         return {name for table_id in moving for name in self.models[table_id]}
 
-    def model_rows(self) -> dict[ModelName, int | None]:
-        """Return the resulting numbers of rows of the changed models, if known."""
+    def model_rows(self) -> dict[ModelName, tuple[int | None, int | None]]:
+        """Return the numbers of rows of the changed models, now and afterwards, if known."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -144,7 +144,7 @@ class _Looking:
         return GoingBack(
             returns,
             {**unmoved, **{one: line.ranges for one, line in own.items()}},
-            {one: self.pins[one].rows for one in moving},
+            {one: (self.heads[one].rows, self.pins[one].rows) for one in moving},
             {one: tuple(sorted(names)) for one, names in self.models.items()},
             held,
             others,

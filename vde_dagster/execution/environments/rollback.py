@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
@@ -37,8 +37,29 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vde_dagster.execution.handles import Handles
-    from vde_dagster.planning.tables.table import Part, TableRef
+    from vde_dagster.planning.tables.table import Part, PhysicalTable, TableRef
     from vde_dagster.state.store import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredView:
+    """View that a rollback creates, replaces or drops.
+
+    Args:
+        before: Version that the view shows now, as in a plan; None if it is created.
+        after: Version that it shows afterwards; None if it is dropped.
+    """
+
+    name: ModelName
+    before: str | None
+    after: str | None
+
+    @property
+    def change(self) -> Literal["created", "replaced", "dropped"]:
+        """The change of the view."""
+        if self.before is None:
+            return "created"
+        return "dropped" if self.after is None else "replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +72,14 @@ class RollbackResult:
         missing: Ranges of changed models to compute with `vde run`: the old version had not filled
             them, or their input rows no longer exist.
         reverted: Models whose tables changed in place since, with their content now.
-        moved: Models whose tables move back, with the number of rows if known.
+        moved: Models whose tables move back, with the number of rows afterwards if known.
         held: Models with tables of other environments, pinned until the next plan or run.
         holding: Models that other environments keep at their current data, by environment.
         definitions_only: Whether the data stays unchanged.
+        base_version: The environment's version before the rollback.
+        views: Changes of views.
+        rows_before: Number of rows of the models in `moved` before the rollback, if known.
+        unchanged: Models whose views and data stay as they are.
     """
 
     environment: Environment
@@ -66,6 +91,10 @@ class RollbackResult:
     held: tuple[ModelName, ...] = ()
     holding: dict[str, tuple[ModelName, ...]] = field(default_factory=dict)
     definitions_only: bool = False
+    base_version: int = 0
+    views: tuple[RestoredView, ...] = ()
+    rows_before: dict[ModelName, int | None] = field(default_factory=dict)
+    unchanged: tuple[ModelName, ...] = ()
 
 
 def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
@@ -144,20 +173,29 @@ class Rollback:
             holding=tuple(self._holding(name, back, now) for name in sorted(back.others)),
         )
         filled = {one.table_id: one.filled for one in back.returns.values()}
+        rows = dict(sorted(back.model_rows().items()))
+        replaced = {name: own[name] for name in changed if name in own}
+        restored = tuple(_restored_views(store, current, old, state, replaced))
+        held = tuple(sorted(name for one in back.held for name in back.models[one]))
+        touched = {one.name for one in restored} | back.names | {*held}
         result = RollbackResult(
             environment,
             old.version,
             _missing(handles, part, definitions, state, differing | back.names, filled),
             (),
             in_place,
-            dict(sorted(back.model_rows().items())),
-            tuple(sorted(name for one in back.held for name in back.models[one])),
+            {name: after for name, (_, after) in rows.items()},
+            held,
             {
                 one.name: tuple(sorted(n for n, e in one.entries.items() if e.table_id in tables))
                 for one in (holding.environment for holding in publication.holding)
                 for tables in [back.others[one.name]]
             },
             self.definitions_only,
+            current.version,
+            restored,
+            {name: before for name, (before, _) in rows.items()},
+            tuple(sorted(old.entries.keys() - touched)),
         )
         return publication, result
 
@@ -280,6 +318,38 @@ def _part(
         waiting = (parents & old.entries.keys()) - needed
     entries = {name: entry for name, entry in old.entries.items() if name in needed}
     return replace(old, entries=entries)
+
+
+def _restored_views(
+    store: StateStore,
+    current: Environment,
+    old: Environment,
+    state: WarehouseState,
+    replaced: Collection[ModelName],
+) -> Iterator[RestoredView]:
+    """Yield the changes of views: those that are defined again, and those of removed models."""
+    names = sorted({*replaced} | (current.entries.keys() - old.entries.keys()))
+    entries = {name: current.entries[name] for name in names if name in current.entries}
+    snapshots = store.snapshots.load({one.snapshot_id for one in entries.values()})
+    tables = store.tables.load({one.table_id for one in entries.values() if one.table_id})
+
+    def version(snapshot: Snapshot, table: PhysicalTable | None) -> str | None:
+        if not snapshot.model.kind.is_shown:
+            return None
+        return table.version if table is not None else snapshot.table_version
+
+    for name in names:
+        before = after = None
+        if name in entries:
+            entry = entries[name]
+            table = tables.get(entry.table_id or "")
+            before = version(snapshots[entry.snapshot_id], table)
+        if name in replaced:
+            entry = old.entries[name]
+            table = state.tables.get(entry.table_id or "")
+            after = version(state.snapshots[entry.snapshot_id], table)
+        if before is not None or after is not None:
+            yield RestoredView(name, before, after)
 
 
 def _differing(
