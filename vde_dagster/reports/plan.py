@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.texts import and_more, count, listed
+from vde_dagster.planning.changes.backlog import FIRST_FILL
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import (
@@ -239,15 +241,24 @@ def _row(
             *([Cell(seconds)] if seconds is not None else []),
             Cell(plan.version_of(model) or "", Mark.QUIET),
         ),
-        (*_in_place(model), *_reasons(model)),
+        (*_in_place(model), *_reasons(plan, model)),
         text_changes(plan, model, previous),
     )
 
 
-def _reasons(model: PlannedModel) -> Iterator[str]:
+def _reasons(plan: Plan, model: PlannedModel) -> Iterator[str]:
     yield from map(describe_reason, model.reasons) if model.change is not Change.ADDED else ()
     if model.backlog is not None and model.builds:
         yield from describe_backlog(model.backlog)
+    elif _is_first_fill(model):
+        defined = plan.snapshot_of(model).model
+        if meaning_of(defined.kind).refreshes(defined):
+            yield f"computes all rows: {FIRST_FILL}"
+
+
+def _is_first_fill(model: PlannedModel) -> bool:
+    computes = model.builds and model.skips is None and not model.records_only
+    return computes and model.table is not None and not model.table.intervals
 
 
 def backlog_sentences(plan: Plan) -> list[str]:

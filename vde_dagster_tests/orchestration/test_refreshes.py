@@ -18,6 +18,9 @@ from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.planning.changes.refresh import RefreshCode
 from vde_dagster.plugins.cost.spending import added_up, spending
 from vde_dagster.plugins.site.compact import compact
+from vde_dagster.reports.plan import plan_report
+from vde_dagster.reports.reasons import describe_refresh
+from vde_dagster.terminal.reports import report_text
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.test_news import events_of, tick
 from vde_dagster_tests.projects import ProjectFolder
@@ -41,7 +44,7 @@ FILES = {
 }
 BEGIN = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
 BY_CHANGES = "refreshed from changes of m.base by id"
-FIRST_FILL = "computed all rows: the inputs of the model's last fill are unknown"
+FIRST_FILL = "computed all rows: it is the first fill of the table"
 
 
 @pytest.fixture
@@ -59,6 +62,18 @@ def workspace(folder: ProjectFolder, clock: FakeClock) -> Workspace:
     made = open_fake(folder.root, clock=clock)
     made.apply(made.plan("prod"))
     return made
+
+
+def test_a_plan_names_the_method_of_first_fills_as_the_apply_does(
+    folder: ProjectFolder, clock: FakeClock
+) -> None:
+    with open_fake(folder.root, clock=clock) as workspace:
+        plan = workspace.plan("prod")
+        text = report_text(plan_report(plan), 200)
+        assert text.count(FIRST_FILL.replace("computed", "computes")) == len(plan.builds) - 1 == 3
+        result = workspace.apply(plan)
+        methods = {describe_refresh(one, done=True) for one in result.refreshes.values()}
+        assert methods == {FIRST_FILL}
 
 
 def test_an_apply_tells_the_method_of_each_fill(workspace: Workspace, clock: FakeClock) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.intervals.interval import iso
 
+FIRST_FILL = "it is the first fill of the table"
+"""Why a table that was never filled is not refreshed from changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableBacklog:
