@@ -45,6 +45,7 @@ class Sessions:
         self._join = join
         self._engine: EngineProcess | None = None
         self._lock = threading.Lock()
+        self._given_up = threading.Event()
         self._shared: SparkSession | None = None
         self._guest: SparkSession | None = None
         self._guests = ExitStack()
@@ -124,8 +125,11 @@ class Sessions:
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Release everything; Spark stops when its last user is closed."""
+        """Release everything; Spark ends with its last user, a starting warm engine at once."""
+        self._given_up.set()
         with self._lock:
+            self._given_up.clear()
+            self._failed = None
             shared, self._shared = self._shared, None
             idle, self._idle = self._idle, []
             guest, self._guest = self._guest, None
@@ -152,9 +156,10 @@ class Sessions:
             found = join_engine(self._settings, warm, start=False)
             if found is None and start:
                 require_spark(self._settings)
-                found = join_engine(self._settings, warm, start=True)
+                given_up = self._given_up
+                found = join_engine(self._settings, warm, start=True, given_up=given_up)
         except (NoSparkError, OSError) as error:
-            if had is not None:
+            if had is not None or self._given_up.is_set():
                 raise
             logger.warning("Spark is started for this command alone: %s", error)
             return

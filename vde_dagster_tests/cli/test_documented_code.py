@@ -76,7 +76,7 @@ def test_reading_starts_no_engine_and_takes_columns_in_any_case_and_order(
 @pytest.mark.parametrize(
     ("environment", "model", "columns", "message", "hint"),
     [
-        ("dev", "marts.daily_revenue", [], "environment 'dev' does not exist", "vde plan dev"),
+        ("dev", "marts.daily_revenue", [], "environment 'dev' does not exist", "vde apply dev"),
         (
             "prod",
             "marts.daily_revenu",

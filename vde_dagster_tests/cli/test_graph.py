@@ -180,9 +180,9 @@ def test_what_would_follow_from_a_column_is_told_of_models_and_those_who_read_th
         (["lineage", "marts.daily.revenu"], "has no column 'revenu'", "revenue"),
         (["dag", "marts.nothing"], "no model matches 'marts.nothing'", ""),
         (["lint", "marts.nothing", "--rule", "all"], "no model matches", ""),
-        (["table-name", "marts.top"], "environment 'prod' does not exist", "vde plan prod"),
-        (["check-intervals", "prod"], "environment 'prod' does not exist", "vde plan prod"),
-        (["diff", "dev", "prod"], "environment 'dev' does not exist", "vde plan dev"),
+        (["table-name", "marts.top"], "environment 'prod' does not exist", "vde apply prod"),
+        (["check-intervals", "prod"], "environment 'prod' does not exist", "vde apply prod"),
+        (["diff", "dev", "prod"], "environment 'dev' does not exist", "vde apply dev"),
     ],
 )
 def test_what_is_not_there_is_one_message_with_a_hint(

@@ -74,7 +74,7 @@ def test_types_are_sparks_and_people_read_a_table(shop: ProjectFolder, vde: Vde)
         (["marts.sums"], "has no table and can only be read by an engine", "vde query prod"),
         (["raw.order"], "does not contain the model 'raw.order'", "raw.orders"),
         (["raw.orders", "-e", "prod@9"], "no version 9", "its versions are 1"),
-        (["raw.orders", "-e", "qa"], "environment 'qa' does not exist", "vde plan qa"),
+        (["raw.orders", "-e", "qa"], "environment 'qa' does not exist", "vde apply qa"),
         (["raw.orders", "--columns", "nummer"], "no column 'nummer'", "number"),
         (["raw.orders", "--order-by", "-nummer"], "no column 'nummer'", "number"),
         (["raw.orders", "--where", "nummer = 1"], "the column 'nummer' does not exist", "number"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,9 +19,12 @@ from vde_dagster.errors import StoreError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.by_settings import POSTGRES_PACKAGE
 from vde_dagster.spark import sessions
+from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.session import warm
 from vde_dagster.spark.session.connect import has_client, is_server
 from vde_dagster.spark.session.settings import SessionSettings, WarmSettings, packages
 from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
+from vde_dagster_tests.processes import until
 from vde_dagster_tests.spark.clusters import connect_server
 from vde_dagster_tests.spark.test_cluster import check_rows, example_on, project_on, vde
 from vde_dagster_tests.state.conftest import postgres
@@ -56,8 +63,8 @@ def test_a_missing_client_is_named_once_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setattr(sessions, "has_own_jvm", lambda: False)
     sessions._warn_without_client.cache_clear()
-    warm = WarmSettings(tmp_path, by_itself=True, idle_seconds=60)
-    settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), warm=warm)
+    own = WarmSettings(tmp_path, by_itself=True, idle_seconds=60)
+    settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), warm=own)
 
     for _ in range(2):
         sessions.Sessions(settings)._join_engine()
@@ -65,6 +72,31 @@ def test_a_missing_client_is_named_once_with_the_command_that_installs_it(
     (message,) = caplog.messages
     assert "client of Spark Connect is not installed; run " in message
     assert not list(tmp_path.iterdir())
+
+
+def test_closing_ends_a_warm_engine_that_is_still_starting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An error of a new project is reported while Spark starts for it: nobody waits for that."""
+    monkeypatch.setattr(sessions, "has_own_jvm", lambda: False)
+    monkeypatch.setattr(sessions, "require_spark", lambda settings: None)
+    monkeypatch.setattr(warm, "import_module", lambda name: None)
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def sleep(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        begun.append(subprocess.Popen(["sh", "-c", "sleep 60; true"], **options))
+        return begun[-1]
+
+    monkeypatch.setattr(warm, "subprocess", SimpleNamespace(Popen=sleep, PIPE=subprocess.PIPE))
+    own = WarmSettings(tmp_path, by_itself=True, idle_seconds=60)
+    state = f"sqlite:///{tmp_path}/vde.db"
+    engine = SparkEngine(SessionSettings("lakehouse", state, str(tmp_path), warm=own))
+    engine.start_in_background()
+    until(lambda: bool(begun))
+    began = time.monotonic()
+    engine.close()
+    assert begun[0].poll() == -signal.SIGKILL
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.turns(8, "Spark elsewhere")

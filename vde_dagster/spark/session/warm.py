@@ -138,12 +138,19 @@ def _read_engine(record: Path) -> WarmEngine | None:
         return None
 
 
-def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -> WarmEngine | None:
+def join_engine(
+    settings: SessionSettings,
+    warm: WarmSettings,
+    *,
+    start: bool,
+    given_up: threading.Event | None = None,
+) -> WarmEngine | None:
     """Return the engine of a project's configuration that accepts users, or None.
 
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
             no more users, and ends when it is idle.
+        given_up: Set when the engine is no longer needed: a starting engine is ended at once.
 
     Raises:
         NoSparkError: The engine does not start.
@@ -161,7 +168,7 @@ def join_engine(settings: SessionSettings, warm: WarmSettings, *, start: bool) -
         if found is not None and found.configuration == wanted:
             return found  # Another process was faster.
         (warm.folder / _RECORD).unlink(missing_ok=True)
-        return _start(settings, warm, wanted)
+        return _start(settings, warm, wanted, given_up or threading.Event())
 
 
 def find_engines(folder: Path) -> list[WarmEngine]:
@@ -240,7 +247,9 @@ def _tidy(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) -> WarmEngine:
+def _start(
+    settings: SessionSettings, warm: WarmSettings, configuration: str, given_up: threading.Event
+) -> WarmEngine:
     folder = warm.folder
     request = {
         "config": {**session_config(settings), **context_config(settings)},
@@ -266,14 +275,16 @@ def _start(settings: SessionSettings, warm: WarmSettings, configuration: str) ->
     with suppress(ImportError):
         import_module("pyspark.sql.connect.session")
     until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until:
+    while time.monotonic() < until and not given_up.is_set():
         found = find_engine(folder)
         if found is not None and found.pid == process.pid:
             return found
         if process.poll() is not None:
             break
         time.sleep(_POLL_SECONDS)
-    process.kill()
+    with suppress(ProcessLookupError):  # Spark's scripts and their JVM are in its group.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     lines = (folder / _LOG).read_text(errors="replace").strip().splitlines()
     raise NoSparkError(
         f"the warm engine did not start: {lines[-1] if lines else 'it printed nothing'}",
