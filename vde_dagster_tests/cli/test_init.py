@@ -180,6 +180,29 @@ def test_a_dbt_project_gets_settings_and_a_code_location(tmp_path: Path, vde: Vd
     )
 
 
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_missing_dbt_is_named_before_the_next_command(
+    tmp_path: Path, vde: Vde, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    root, programs = tmp_path / "shop", tmp_path / "bin"
+    root.mkdir()
+    (root / "dbt_project.yml").write_text("name: shop\n")
+    programs.mkdir()
+    (programs / "dbt").write_text("#!/bin/sh\n")
+    (programs / "dbt").chmod(0o755 if installed else 0o644)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "other/python"))
+
+    first, *_ = vde("init", "--dbt", root).err.splitlines()
+
+    if installed:
+        assert first.startswith("next: vde apply prod")
+        assert 'executable = "dbt"' in (root / "pyproject.toml").read_text()
+    else:
+        assert first.startswith("dbt, which compiles the project, is not installed: run ")
+        assert "[dbt]" in first
+
+
 def test_a_folder_that_is_no_dbt_project_is_left_as_it_is(tmp_path: Path, vde: Vde) -> None:
     said = vde("init", "--dbt", tmp_path / "shop")
     assert said.code == 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vde_dagster.base.installing import __version__
+from vde_dagster.base.installing import __version__, how_to_install
 from vde_dagster.base.plugins import Seam
 from vde_dagster.base.texts import count
 from vde_dagster.cli.options import Debug, DryRun, Json, Models, ProjectDir, on_project
@@ -132,6 +132,11 @@ def init(
     if "pyproject.toml" in made.kept:
         output.note(
             f'add id = "{made.id}" under [tool.vde]: it identifies the project in a shared state'
+        )
+    if dbt and _find_dbt() is None:
+        output.note(
+            f"dbt, which compiles the project, is not installed: {escape(how_to_install('dbt'))}; "
+            "or name the dbt of another environment as `executable` in pyproject.toml"
         )
     where = "" if target == Path(".") else escape(f" --project {shlex.quote(str(target))}")
     output.note(f"next: vde apply prod{where}")
@@ -362,12 +367,21 @@ def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> New
     return NewProject(tuple(written), tuple(sorted(there)), project_id)
 
 
-def _dbt_settings() -> str:
-    """Return settings for dbt's executable: installed next to vde, otherwise on the path."""
+def _find_dbt() -> Path | None:
+    """Return dbt's executable: on the path, otherwise next to vde."""
     import shutil
     import sys
 
+    beside = Path(sys.executable).parent / "dbt"
     found = shutil.which("dbt")
-    own = found is None or Path(found).parent == Path(sys.executable).parent
+    return Path(found) if found is not None else beside if beside.is_file() else None
+
+
+def _dbt_settings() -> str:
+    """Return settings for dbt's executable: next to vde by default, otherwise on the path."""
+    import sys
+
+    found = _find_dbt()
+    own = found is None or found.parent == Path(sys.executable).parent
     text = 'executable = "dbt"  # dbt in a separate environment: its path or name'
     return f"\n[tool.vde.dbt]\n{'# ' if own else ''}{text}\n"
