@@ -54,7 +54,7 @@ def require_environment(store: StateStore, environment: str) -> str:
 def no_environment(store: StateStore, environment: str) -> UsageError:
     """Return the error for an unknown environment."""
     close = closest(environment, store.environments.names())
-    hint = f"did you mean '{close}'?" if close else f"to create it, run: vde plan {environment}"
+    hint = f"did you mean '{close}'?" if close else f"to create it, run: vde apply {environment}"
     return UsageError(f"environment '{environment}' does not exist", hint=hint)
 
 

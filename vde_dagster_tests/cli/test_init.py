@@ -14,6 +14,7 @@ from vde_dagster.cli.commands.project import new_project
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NEW = [
@@ -178,6 +179,14 @@ def test_a_dbt_project_gets_settings_and_a_code_location(tmp_path: Path, vde: Vd
         .resolve_asset_graph()
         .has(dg.AssetKey("customers"))
     )
+
+
+def test_a_new_project_is_formatted_and_ignores_what_commands_write(
+    template: ProjectFolder, vde: Vde
+) -> None:
+    said = vde("format", "--check", "--project", template.root)
+    assert (said.code, said.out) == (0, "4 files: nothing to format\n")
+    assert "build/" in (template.root / ".gitignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("installed", [False, True])

@@ -7,10 +7,7 @@ MODEL (
   start '2024-01-01',
   end '2024-01-07',
   cron '@daily',
-  audits (
-    not_null(columns := (order_date)),
-    forall(criteria := (revenue > 0))
-  )
+  audits (not_null(columns := (order_date)), forall(criteria := (revenue > 0)))
 );
 
 SELECT
