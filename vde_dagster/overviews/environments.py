@@ -122,7 +122,7 @@ def rollback_report(result: RollbackResult) -> Report:
         rest=(
             Section("Views", amount or "unchanged", rows=tuple(map(_view, result.views))),
             _moved_data(result),
-            *sentences("Also", [*_held_notes(result)]),
+            *sentences("Also", [*_table_notes(result)]),
             *sentences("Missing afterwards", [*_missing_notes(result)]),
             *([Section("Leaves", as_is, mark=Mark.QUIET)] if unchanged else []),
             *sentences("Does not touch", kept, Mark.QUIET),
@@ -161,11 +161,11 @@ def rollback_notes(result: RollbackResult) -> Iterator[str]:
     """Yield notes on tables that move back, tables that are held, and missing ranges."""
     if result.moved:
         yield f"data restored: {_names(result.moved)}"
-    yield from _held_notes(result)
+    yield from _table_notes(result)
     yield from (f"missing: {note}" for note in _missing_notes(result))
 
 
-def _held_notes(result: RollbackResult) -> Iterator[str]:
+def _table_notes(result: RollbackResult) -> Iterator[str]:
     """Yield notes on tables that are pinned, and on tables that changed in place."""
     name = result.environment.name
     if result.held:

@@ -327,7 +327,7 @@ def _restored_views(
     state: WarehouseState,
     replaced: Collection[ModelName],
 ) -> Iterator[RestoredView]:
-    """Yield the changes of views: those that are defined again, and those of removed models."""
+    """Yield the changes of views: views that are defined again, and views of removed models."""
     names = sorted({*replaced} | (current.entries.keys() - old.entries.keys()))
     entries = {name: current.entries[name] for name in names if name in current.entries}
     snapshots = store.snapshots.load({one.snapshot_id for one in entries.values()})

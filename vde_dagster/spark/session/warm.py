@@ -150,7 +150,7 @@ def join_engine(
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
             no more users, and ends when it is idle.
-        given_up: Set when the engine is no longer needed: a starting engine is ended at once.
+        given_up: If set, a starting engine is ended at once.
 
     Raises:
         NoSparkError: The engine does not start.
