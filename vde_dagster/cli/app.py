@@ -165,8 +165,11 @@ def _call(given: list[str]) -> int:
         code = _command()(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _CALL_ERROR as error:
-        described = getattr(error, "format_message", error.__str__)
-        return report_call(str(described()), as_json=as_json)
+        path = getattr(getattr(error, "ctx", None), "command_path", "vde")
+        described = str(getattr(error, "format_message", error.__str__)())
+        if described.startswith("Usage: "):  # The help of a group.
+            described = f"a command is missing after `{path}`"
+        return report_call(described, path, as_json=as_json)
     except (Cancelled, typer.Abort):
         return report_cancelled(as_json=as_json)
     except BrokenPipeError:

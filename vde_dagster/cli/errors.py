@@ -47,9 +47,10 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     return _print_error(error_lines(error), detail, as_json, error.exit_code)
 
 
-def report_call(message: str, *, as_json: bool) -> int:
-    """Print an error of the argument parser; return exit code 2."""
-    hint = "run `vde --help` for the commands and their options"
+def report_call(message: str, command: str, *, as_json: bool) -> int:
+    """Print an error of the argument parser in a command; return exit code 2."""
+    what = "the commands and their options" if command == "vde" else "its arguments and options"
+    hint = f"run `{command} --help` for {what}"
     lines = [f"error: {message}", f"hint: {hint}"]
     return _print_error(lines, {"message": message, "hint": hint}, as_json, 2)
 

@@ -151,7 +151,9 @@ def _view(view: RestoredView) -> Row:
 def _moved_data(result: RollbackResult) -> Section:
     rows = []
     for name, after in result.moved.items():
-        numbers = f"{_number(result.rows_before.get(name))} → {_number(after)} rows"
+        before = result.rows_before.get(name)
+        known = before is not None and after is not None
+        numbers = f"{before:,} → {after:,} rows" if known else "rows restored"
         rows.append(Row((Cell(str(name), Mark.NAME), Cell(numbers))))
     amount = f"{count(len(rows), 'table')} restored" if rows else "unchanged"
     return Section("Data", amount, rows=tuple(rows))

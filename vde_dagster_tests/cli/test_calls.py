@@ -36,6 +36,23 @@ def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: V
             assert ended.out == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["engine"], "a command is missing after `vde engine`", "run `vde engine --help` for its"),
+        (["rollback"], "Missing argument 'ENV'.", "run `vde rollback --help` for its arguments"),
+        (["state", "export"], "Missing argument 'FILE'.", "run `vde state export --help` for"),
+        (["paln"], "No such command 'paln'. Did you mean 'plan'?", "run `vde --help` for the com"),
+    ],
+)
+def test_the_hint_names_the_help_of_the_command(
+    arguments: list[str], error: str, hint: str, vde: Vde
+) -> None:
+    first, second = vde(*arguments).err.splitlines()
+    assert first == f"error: {error}"
+    assert second.startswith(f"hint: {hint}")
+
+
 def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> None:
     ended = vde("plan", "prod", "--project", tmp_path / "nowhere", "--json")
     assert ended.code == 2
