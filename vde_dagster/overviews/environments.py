@@ -107,7 +107,7 @@ def _equal(result: RollbackResult) -> str:
 def rollback_report(result: RollbackResult) -> Report:
     """Return the report on a rollback that was not done: its views, data and missing ranges."""
     name, version = result.environment.name, result.environment.version
-    views = Counter(view.change for view in result.views)
+    views: Counter[str] = Counter(view.change for view in result.views)
     amount = ", ".join(f"{views[word]} {word}" for word in _VIEW_MARKS if views[word])
     unchanged = len(result.unchanged)
     as_is = f"{count(unchanged, 'model')} as {'it is' if unchanged == 1 else 'they are'}"
