@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _MOST = 7
 """Maximum number of workers; more would wait for this process."""
 _IDLE_SECONDS, _SECONDS_TO_END = 30.0, 5.0
-_CPU_LIMIT = "/sys/fs/cgroup/cpu.max"
+_CPU_LIMIT, _MEMORY_LIMIT = "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"
 
 T = TypeVar("T")
 Function = Callable[[Any], "list[bytes | None]"]
@@ -119,6 +119,18 @@ def usable_cores() -> int:
     except (OSError, ValueError):
         return max(cores, 1)  # No container, or one without a limit.
     return max(cores, 1)
+
+
+def usable_memory() -> int:
+    """Return the machine's memory in bytes, or its part that a container may use; 0 if unknown."""
+    names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
+    sizes = [os.sysconf(name) for name in names if name in getattr(os, "sysconf_names", ())]
+    memory = sizes[0] * sizes[1] if len(sizes) == 2 else 0
+    try:
+        with open(_MEMORY_LIMIT, encoding="ascii") as file:
+            return min(memory, int(file.read()))
+    except (OSError, ValueError):
+        return memory  # No container, or one without a limit.
 
 
 class _Worker:

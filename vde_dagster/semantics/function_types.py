@@ -81,6 +81,20 @@ def letter_of_type(kind: exp.DataType | None) -> str | None:
     """Return the letter of a type in `function_types.txt`; None if it has no letter."""
     if kind is None:
         return None
+    known = _LETTERS.get(id(kind))
+    if known is None:
+        if len(_LETTERS) >= _MOST_LETTERS:
+            _LETTERS.clear()
+        known = _LETTERS[id(kind)] = kind, _letter(kind)
+    return known[1]
+
+
+_MOST_LETTERS = 4096
+_LETTERS: dict[int, tuple[exp.DataType, str | None]] = {}
+"""Letters by the identity of a type, which stays in memory as long as its entry."""
+
+
+def _letter(kind: exp.DataType) -> str | None:
     found = _WITH_PARTS.get(kind.this) if isinstance(kind.this, _D) else None
     if found is not None:
         return found

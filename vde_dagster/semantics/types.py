@@ -55,13 +55,15 @@ def infer(e: exp.Expr) -> Type:
     """
     if e.type is None:
         rule = _RULES.get(e.__class__)
-        boolean = data_type("BOOLEAN") if isinstance(e, _PREDICATES) else None
-        found = rule(e) if rule is not None else boolean
+        if rule is not None:
+            found = rule(e)
+        else:
+            found = data_type("BOOLEAN") if isinstance(e, _PREDICATES) else None
         # That it is not known is noted, too: expressions around it ask several times.
         e.type = found if found is not None else _UNKNOWN
         return found
     kind: Type = e.type
-    return None if kind is not None and kind.this == _D.UNKNOWN else kind
+    return None if kind is _UNKNOWN or (kind is not None and kind.this is _D.UNKNOWN) else kind
 
 
 def _inner(e: exp.Expr) -> Type:

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.edits import Expanded
-from vde_dagster.sql.trees import restore_parameter_text
+from vde_dagster.sql.trees import has_placeholder, restore_parameter_text
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
@@ -48,6 +48,7 @@ def to_one_line(
     out: list[str] = []
     runs: list[tuple[int, int]] = []
     before, end, left_out, length, shift = "", -1, False, 0, -1
+    has_parameters = has_placeholder(text)
     for token in tokens:
         start = token.start
         if start <= end:
@@ -58,11 +59,11 @@ def to_one_line(
             continue
         piece = text[start : end + 1]
         blank = before not in _NONE_BEHIND
-        if piece.isidentifier():
-            if piece.startswith("__"):
-                piece = restore_parameter_text(piece)
-        elif piece in _NONE_BEFORE:
+        if piece in _NONE_BEFORE:
             blank = False
+        elif piece.isidentifier():
+            if has_parameters and piece.startswith("__"):
+                piece = restore_parameter_text(piece)
         elif piece == "(":
             called = before.isidentifier() and before.upper() not in CLAUSE_WORDS
             blank = blank and not (called or before[-1:] == "`")
@@ -75,9 +76,9 @@ def to_one_line(
                 piece = " ".join(piece.split())  # An operator, hint or keyword.
             if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
                 blank = False
-        shifts = piece == before and piece in ("<", ">")  # They may be parts of one operator.
-        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN or shifts):
-            blank = False
+        if blank and adjacent:
+            shifts = piece == before and piece in ("<", ">")  # They may be parts of one operator.
+            blank = not (piece in _AS_WRITTEN or before in _AS_WRITTEN or shifts)
         if blank:
             out.append(" ")
             length += 1

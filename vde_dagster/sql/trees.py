@@ -7,6 +7,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.workers import usable_memory
+
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
@@ -52,7 +54,9 @@ def untranslated(dialect: str) -> Dialect:
     return made
 
 
-_MOST = 900_000
+_LEAST = 900_000
+_SHARE, _BYTES = 16, 150
+"""Share of the usable memory that trees may take, and how much a character of a query takes."""
 
 
 class ParsedQueries:
@@ -61,12 +65,14 @@ class ParsedQueries:
     Loading a project fills the cache, and planning takes the trees out again.
 
     Args:
-        most: Maximum number of characters of queries with cached trees. A character takes about 130
-            bytes.
+        most: Maximum number of characters of queries with cached trees. By default, the trees may
+            take a sixteenth of the memory, but at least 135 MB.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._room = most
+    def __init__(self, most: int | None = None) -> None:
+        fitting = usable_memory() // (_SHARE * _BYTES)
+        self._room = max(_LEAST, fitting) if most is None else most
+        self._kept = 0
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
@@ -75,13 +81,18 @@ class ParsedQueries:
             dismantle(tree)
             return
         self._room -= len(query)
+        self._kept += len(query)
         self._trees[query] = tree
+        rare = gc.get_threshold()[0]
+        if rare >= _ALLOCATIONS and self._kept > rare // 2:
+            gc.set_threshold(2 * rare, 20, 20)  # A tree has about one object per character.
 
     def take(self, query: str) -> exp.Expr | None:
         """Return a query's tree and remove it from the cache."""
         tree = self._trees.pop(query, None)
         if tree is not None:
             self._room += len(query)
+            self._kept -= len(query)
         return tree
 
     def __contains__(self, query: object) -> bool:
@@ -93,10 +104,12 @@ class ParsedQueries:
             tree = self.take(query)
             if tree is not None:
                 dismantle(tree)
+        if gc.get_threshold()[0] > _ALLOCATIONS:
+            collect_rarely()
 
 
 _ALLOCATIONS = 1_500_000
-"""More than the number of objects in the trees that `ParsedQueries` keeps: about a million."""
+"""More than the number of objects in the trees of a project of `_LEAST` characters."""
 
 
 def collect_rarely() -> None:
@@ -104,11 +117,21 @@ def collect_rarely() -> None:
 
     Use this only in a short process without other code. A syntax tree has thousands of objects, and
     with Python's default threshold of 700, each would be visited several times without effect.
+    While `ParsedQueries` keeps more trees, the collector runs even less often.
     """
     gc.set_threshold(_ALLOCATIONS, 20, 20)
 
 
 def dismantle(tree: exp.Expr) -> None:
     """Dismantle an unused tree, whose cyclic references would delay its release."""
-    for node in list(tree.walk()):
+    from sqlglot.expressions import Expr, Identifier, Literal
+
+    nodes = [tree]
+    for node in nodes:
+        if node.__class__ is not Identifier and node.__class__ is not Literal:
+            for value in node.args.values():
+                if value.__class__ is list:
+                    nodes += [item for item in value if isinstance(item, Expr)]
+                elif isinstance(value, Expr):
+                    nodes.append(value)
         node.parent = None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
 from sqlglot import exp
 
+from vde_dagster.base import workers
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.sql.reading import read_query
-from vde_dagster.sql.trees import ParsedQueries
+from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 
 
@@ -33,6 +36,37 @@ def test_there_is_room_for_so_many_characters_at_a_time() -> None:
     assert [parsed.take(query) is not None for query in queries] == [True, True, False]
     parsed.keep(queries[2], read_query(queries[2]).tree)
     assert parsed.take(queries[2]) is not None
+
+
+@pytest.mark.parametrize(("memory", "kept"), [("8000000000", True), ("2000000000", False)])
+def test_trees_take_a_share_of_the_memory_that_the_process_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str, kept: bool
+) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text(memory)
+    monkeypatch.setattr(workers, "_MEMORY_LIMIT", str(limit))
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 4_000_000}.get)
+    parsed = ParsedQueries()
+    for start in ("", " "):
+        parsed.keep(f"{start}SELECT 1{' ' * 800_000}", read_query("SELECT 1").tree)
+    assert (f" SELECT 1{' ' * 800_000}" in parsed) is kept
+
+
+def test_the_collector_visits_kept_trees_rarely_and_then_runs_as_before() -> None:
+    before = gc.get_threshold()
+    try:
+        parsed = ParsedQueries(most=20_000_000)
+        parsed.keep("SELECT 1" + " " * 1_000_000, read_query("SELECT 1").tree)
+        assert gc.get_threshold() == before  # A process whose collector runs often is left alone.
+        collect_rarely()
+        often = gc.get_threshold()[0]
+        for number in range(4):
+            parsed.keep(f"SELECT {number}{' ' * 1_000_000}", read_query("SELECT 1").tree)
+        assert gc.get_threshold()[0] > 5_000_000
+        parsed.clear()
+        assert gc.get_threshold()[0] == often
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_what_is_not_kept_leaves_nothing_to_the_garbage_collector() -> None:

@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.sql.grammar import compiled, spark
 from vde_dagster.sql.grammar.compiled import Edge, Network, UnknownFormat, spark_jar
+from vde_dagster.sql.grammar.literals import malformed, may_be_malformed
 from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, refusal_by_spark, spark_grammar
 from vde_dagster_tests.semantics.corpus import QUERIES
 
@@ -193,3 +194,35 @@ def test_words_are_read_alike_whatever_was_read_before(text: str) -> None:
     for other in (*LIKE_WORDS, *QUERIES.values()):
         list(used._lexer.tokens(other))
     assert list(used._lexer.tokens(text)) == list(fresh._lexer.tokens(text))
+
+
+PIECES = (
+    *("SELECT a, x.b AS c1 FROM t WHERE", "r'x'", "R", "X'1f'", "x", "1", "1.5", "1.", ".5", "2L"),
+    *("3BD", "'a'", "'a''b'", "'a\\'b'", "'", '"q"', "`c`", "`c``d`", "`", "-- x\n", "--", "/*"),
+    *("*/", "/*+", "*", "-", "->", "=>", ">", ">=", "<=>", "<>", "!=", "==", "||", "|>", "::"),
+    *(".", ",", "(", ")", "[", "@", "?", ";", "\n", "\t", "é", "ARRAY<", "MAP", ">>", "INTERVAL"),
+    *("interval '1 day'", "DATE '2024-01-32'", "timestamp", "5 DAYS", "TIME", "1a", "_y", "1e-5"),
+)
+
+
+def test_plain_texts_have_the_tokens_that_the_lexer_reads(grammar: SparkGrammar) -> None:
+    random, lexer, plain, wrong = Random(52), grammar._lexer, 0, 0
+    for _ in range(6_000):
+        words = (random.choice(PIECES) for _ in range(random.randint(1, 9)))
+        text = "".join(word + random.choice(("", "", " ")) for word in words)
+        read, kinds = lexer.tokens(text), lexer.kinds(text)
+        if kinds is None:
+            continue
+        plain += 1
+        assert kinds == tuple(kind for kind, _, _ in read), text
+        if malformed([text[start:end] for _, start, end in read]) is not None:
+            wrong += 1
+            assert may_be_malformed(text), text
+    assert plain > 1_000
+    assert wrong > 5
+
+
+def test_a_plain_query_with_an_invalid_literal_is_refused(grammar: SparkGrammar) -> None:
+    text = "SELECT a FROM t WHERE d = DATE '2024-13-01'"
+    assert grammar._lexer.kinds(text) is not None
+    assert grammar.refusal(text) == Refusal(31, 43, "'2024-13-01'", ("'2024-01-31'",))

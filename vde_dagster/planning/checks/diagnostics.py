@@ -194,7 +194,7 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
         }
     found: dict[str, frozenset[str]] = {}
     name = ""
-    for depth, word in _words_in_header(model):
+    for depth, word in _names_in_header(model):
         if depth == 1:
             name = word
             found[name] = frozenset()
@@ -236,14 +236,22 @@ def _text(node: ast.expr | None) -> str | None:
 
 def repeated_properties(model: Model) -> list[str]:
     """Return the properties that a SQL model's header gives more than once, in lower case."""
-    own = [word for depth, word in _words_in_header(model) if depth == 1]
+    own = [word for depth, word in _names_in_header(model) if depth == 1]
     return [name for name, count in Counter(own).items() if count > 1]
 
 
-def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
-    """Yield the header's property names with their depth in brackets: 1, or 2 inside a kind."""
+def _names_in_header(model: Model) -> tuple[tuple[int, str], ...]:
+    """Return the header's property names with their depth in brackets: 1, or 2 inside a kind."""
     sql = model.location.path.suffix == ".sql"
-    header = _header(model.source, model.location.line or 1) if sql else []
+    return _names(model.source, model.location.line or 1) if sql else ()
+
+
+@lru_cache(maxsize=64)
+def _names(text: str, line: int) -> tuple[tuple[int, str], ...]:
+    return tuple(_names_in(_header(text, line)))
+
+
+def _names_in(header: list[Token]) -> Iterator[tuple[int, str]]:
     depth = 0
     behind = [token.text for token in header[2:]] + [""]
     for (before, token), following in zip(pairwise(header), behind, strict=False):

@@ -45,8 +45,9 @@ class FileRecord(NamedTuple):
     @classmethod
     def create(cls, key: str, file: LoadedFile) -> FileRecord:
         """Create the record of a file."""
-        tests = dump_tests(file.tests) if file.tests else b""
-        return cls(key, replace(file, tests=()), tests)
+        if not file.tests:
+            return cls(key, file, b"")
+        return cls(key, replace(file, tests=()), dump_tests(file.tests))
 
     def loaded(self) -> LoadedFile:
         """Return the file's content, unit tests included."""

@@ -151,6 +151,8 @@ def _note_variable(name: object) -> None:
 
 def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
     """Add to a loaded file the files and variables that the project's code has read."""
+    if not (file.uses or file.variables or seen.paths or seen.variables or seen.unrepeatable):
+        return file
     uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
     return replace(
         file,

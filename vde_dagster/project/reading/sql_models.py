@@ -75,8 +75,9 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
             scope.variables |= written_kind(context.defaults, f"'{View().name}'")
             for made, variables in _blueprint_blocks(source, block, scope):
                 for one in _load_block(source, made, replace(here, variables=variables)):
-                    # The source no longer contains Jinja comments.
-                    models.append(replace(one, model=replace(one.model, source=text)))
+                    if one.model.source != text:  # It no longer contains Jinja comments.
+                        one = replace(one, model=replace(one.model, source=text))
+                    models.append(one)
         except ProjectError as error:
             mistakes.append(error)
     if mistakes:
@@ -92,8 +93,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> list[
         return []
     written, error = model_name(header, properties, source.path, context.settings)
     name = read_name(written, context.names, error)
-    context = replace(context, model=name)
-    context = replace(context, trusted=frozenset(properties.fields["dialect_trust"]))
+    trusted = frozenset(properties.fields["dialect_trust"])
+    context = replace(context, model=name, trusted=trusted)
     scope = context.scope(properties.dialect)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)

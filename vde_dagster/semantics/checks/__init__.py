@@ -35,13 +35,17 @@ def find(
             found.update(dict.fromkeys(ungrouped(binder, noted)))
         else:
             found[make_finding(noted, binder)] = None
-    parts = list(tree.walk())
+    parts = [part for part in tree.walk() if part.__class__ not in _WITHOUT_CHECKS]
     found.update(dict.fromkeys(refused_forms(parts)))
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(parts)))
     found.update(dict.fromkeys(interval_filter_findings(parts)))
     found.update(dict.fromkeys(dialect_findings(parts, origin)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
+
+
+_WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
+"""Most nodes of a query, which no check is about."""
 
 
 def is_written(one: Finding, query: str) -> bool:

@@ -82,7 +82,10 @@ def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
             continue
         by_columns: dict[str, list[tuple[_Bound, list[str]]]] = {}
         for bound, names in bounds:
-            columns = {column.sql("spark").lower() for column in bound.value.find_all(exp.Column)}
+            columns = {
+                ".".join([part.name for part in column.parts]).lower()
+                for column in bound.value.find_all(exp.Column)
+            }
             by_columns.setdefault(" ".join(sorted(columns)), []).append((bound, names))
         for own in by_columns.values():
             if _has_both_ends(names for _, names in own):

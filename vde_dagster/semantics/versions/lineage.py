@@ -79,6 +79,10 @@ def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
     return tuple(IndirectSource(*read, "unknown") for read in sorted(found))
 
 
+_PLAIN = frozenset({"lit", "bool", "Null"})
+_NOTHING: Deciding = frozenset()
+
+
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
@@ -160,7 +164,10 @@ class Tracer:
         """Return the indirect sources in an expression, such as columns in CASE conditions."""
         known = self._conditions.get(node)
         if known is None:
-            known = self._conditions[node] = frozenset(self._conditions_in(node))
+            is_column = node.tag == "ref" and node.parts[0].__class__ is Leaf
+            plain = is_column or node.tag in _PLAIN
+            known = _NOTHING if plain else frozenset(self._conditions_in(node))
+            self._conditions[node] = known
         return known
 
     def _conditions_in(self, node: Node) -> Iterator[IndirectSource]:
@@ -185,7 +192,8 @@ class Tracer:
                     yield from self.conditions(branch.outputs[key].node)
         for part in parts:
             if part.__class__ is Node:
-                yield from self.conditions(part)
+                if part.tag not in _PLAIN:
+                    yield from self.conditions(part)
             elif part.__class__ is Rel:
                 yield from self.group(part.group)
                 for output in part.outputs:

@@ -27,6 +27,8 @@ _TEXTS = {
     "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
 }
 """Possible tokens after a type's name, and valid examples."""
+_TEXT = re.compile(rf"(?<!\w)(?:{'|'.join(_TEXTS)})\s*['\"]", re.IGNORECASE)
+_INTERVALS = "INTERVAL"
 _MONTHS, _MICROS = r"(?:year|month)s?", r"(?:week|day|hour|minute|millisecond|microsecond)s?"
 _COUNT, _FRACTION = r"[+-]?\s*\d+", r"[+-]?\s*(?:\d+(?:\.\d{0,9})?|\.\d{1,9})"
 _OF_MONTHS = rf"{_COUNT}\s+{_MONTHS}"
@@ -71,12 +73,19 @@ class Malformed(NamedTuple):
     example: str
 
 
+def may_be_malformed(text: str) -> bool:
+    """Return whether a query may have a literal that `malformed` checks."""
+    return _INTERVALS in text.upper() or (
+        ("'" in text or '"' in text) and _TEXT.search(text) is not None
+    )
+
+
 def malformed(words: Sequence[str]) -> Malformed | None:
     """Find the first literal of a query whose text is invalid for its type."""
     for at, word in enumerate(words[:-1]):
         name = word.upper()
         found = None
-        if name == "INTERVAL":
+        if name == _INTERVALS:
             found = _interval(words, at + 1)
         elif name in _TEXTS and _quoted(words[at + 1]):
             end, text = _text(words, at + 1)

@@ -92,7 +92,8 @@ class _Reader:
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self._text = text
         self._in = tokens
-        self._kinds: list[TokenType | None] = [*(token.token_type for token in tokens), None]
+        self._kinds: list[TokenType | None] = [token.token_type for token in tokens]
+        self._kinds.append(None)
         self._out: list[Token] = []
         self._doubt: str | None = None
         self._calls = Calls(tokens)
@@ -321,9 +322,10 @@ class Calls:
             self._closing = {}
             stack: list[int] = []
             for index, token in enumerate(self._in):
-                if token.token_type == T.L_PAREN:
+                kind = token.token_type
+                if kind is T.L_PAREN:
                     stack.append(index)
-                elif token.token_type == T.R_PAREN and stack:
+                elif kind is T.R_PAREN and stack:
                     self._closing[stack.pop()] = index
         return self._closing.get(opening, len(self._in) - 1)
 
