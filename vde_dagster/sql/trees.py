@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import re
 from functools import lru_cache
@@ -117,9 +118,12 @@ def collect_rarely() -> None:
 
     Use this only in a short process without other code. A syntax tree has thousands of objects, and
     with Python's default threshold of 700, each would be visited several times without effect.
-    While `ParsedQueries` keeps more trees, the collector runs even less often.
+    While `ParsedQueries` keeps more trees, the collector runs even less often. The end of the
+    process releases its memory, so the collector ignores all objects then.
     """
     gc.set_threshold(_ALLOCATIONS, 20, 20)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
 
 
 def dismantle(tree: exp.Expr) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,23 @@ def test_the_collector_visits_kept_trees_rarely_and_then_runs_as_before() -> Non
         assert gc.get_threshold()[0] == often
     finally:
         gc.set_threshold(*before)
+
+
+def test_a_short_process_ends_without_a_last_collection() -> None:
+    code = """
+class Cycle:
+    def __del__(self):
+        print("collected")
+one = Cycle()
+one.itself = one
+"""
+    rarely = "from vde_dagster.sql.trees import collect_rarely; collect_rarely(); collect_rarely()"
+    ends = [
+        subprocess.run([sys.executable, "-c", first + code], capture_output=True, text=True)
+        for first in ("", rarely)
+    ]
+    assert [end.stdout for end in ends] == ["collected\n", ""]
+    assert [end.returncode for end in ends] == [0, 0]
 
 
 def test_what_is_not_kept_leaves_nothing_to_the_garbage_collector() -> None:
