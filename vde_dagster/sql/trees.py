@@ -71,8 +71,9 @@ class ParsedQueries:
     """
 
     def __init__(self, most: int | None = None) -> None:
-        fitting = usable_memory() // (_SHARE * _BYTES)
-        self._room = max(_LEAST, fitting) if most is None else most
+        if most is None:
+            most = max(_LEAST, usable_memory() // (_SHARE * _BYTES))
+        self._room = most
         self._kept = 0
         self._trees: dict[str, exp.Expr] = {}
 

@@ -274,7 +274,7 @@ _COMMENT, _HINT, _END_OF_COMMENT = "/*", "/*+", "*/"
 _WORD = re.compile("[ \\n]*([A-Z_][A-Z_0-9]*)?")
 """Blanks, which are no token, and the word after them."""
 _PIECE = re.compile(
-    r"[ \n]*([A-Z_][A-Z_0-9]*|[0-9][0-9.A-Z_]*|'[^'\\]*'|`[^`]*`"
+    r"[ \n]*([A-Z_][A-Z_0-9]*|[0-9][0-9.A-Z_]*|'[^'\\]{0,80}'|`[^`]{0,80}`"
     r"|[<>!=]=|<>|::|\|\||[^ \n])(?=(.?))",
     re.DOTALL,
 )
