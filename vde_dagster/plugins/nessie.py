@@ -202,7 +202,7 @@ class NessieCatalog:
         return _put(key, {**known, **self._content(swap.kind, swap.after)})
 
     def _content(self, kind: str, location: str) -> dict[str, Any]:
-        """Return Nessie's content for a metadata file: its location and current ids."""
+        """Return Nessie's content for a metadata file: its location, and the current ids in it."""
         found: dict[str, Any] = {"type": _TYPES[kind], "metadataLocation": location}
         try:
             metadata = self._files.read_json(location)

@@ -9,7 +9,7 @@ from vde_dagster.api.writers import Layout, WholeTable
 
 
 class ByChangesWriter(WholeTable):
-    """Replaces the rows of the keys that changed, or all rows if they are unknown."""
+    """Replaces the rows of the keys that changed, or all rows if these keys are unknown."""
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Use merge on read, because copy on write would rewrite every file with a changed key."""

@@ -31,7 +31,7 @@ class BaseBranch:
     Args:
         workspace: The project with the settings and files of the commit, over the same state; None
             for the first commit of a repository.
-        commit: The base commit; empty without one.
+        commit: The base commit; empty if the repository has no earlier commit.
     """
 
     workspace: Workspace | None

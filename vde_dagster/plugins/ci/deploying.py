@@ -252,7 +252,7 @@ def _result_of_other(workspace: Workspace, commit: str, numbers: tuple[int, ...]
 
 
 def _author(numbers: Sequence[int]) -> str | None:
-    """Return a plan's author, as `pull request 7`; without numbers None, for the system's user."""
+    """Return a plan's author, such as `pull request 7`; without numbers, None for the system."""
     return ", ".join(f"pull request {one}" for one in numbers) or None
 
 

@@ -113,7 +113,7 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
 
 
 def deployed_by(workspace: Workspace, commit: str) -> str | None:
-    """Return the plan id of a commit's deployment: empty if nothing changed, None without one."""
+    """Return the id of the plan that deployed a commit: '' if nothing changed, None if not yet."""
     row = _row(workspace, deploys, commit_id=commit)
     return None if row is None else str(row.plan_id)
 

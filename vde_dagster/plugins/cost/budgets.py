@@ -24,7 +24,7 @@ class Limit:
         bytes: Bytes written.
         money: In the unit of `[tool.vde.cost]`.
         level: The consequence of exceeding it: `warn`, `ask` or `refuse`.
-        environments: The environments it applies to; all by default.
+        environments: The environments that the limit applies to; all by default.
         approvers: With `ask`: the possible approvers; anyone by default.
     """
 

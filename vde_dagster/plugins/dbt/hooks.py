@@ -113,7 +113,7 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """An analysis for each run hook: the text of the analysis, by its name."""
+        """The text of an analysis for each run hook, by the name of the analysis."""
         nodes = self.manifest.nodes
         texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}

@@ -508,7 +508,7 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
 
 
 def _audited(test: Node, manifest: Manifest) -> str:
-    """Return the unique id of the node that a test audits: its attached node, or the last it reads.
+    """Return the unique id of the node that a test audits: its attached node, or the last one read.
 
     An ephemeral model has no table, so a node that the ephemeral model reads takes its place.
     """

@@ -18,7 +18,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class DifferentValue:
-    """A metric's values that differ between two environments; None if one of them lacks the row.
+    """A metric's different values in two environments; None for an environment without the row.
 
     Args:
         by: The values of the dimensions, in the comparison's order.

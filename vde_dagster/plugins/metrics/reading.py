@@ -66,7 +66,7 @@ def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    """Return MetricFlow's SQL for a metric by its time, or for a saved query.
+    """Return MetricFlow's SQL for a metric grouped by its time, or for a saved query.
 
     Raises:
         UsageError: MetricFlow refuses to write it.

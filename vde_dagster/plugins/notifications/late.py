@@ -44,7 +44,7 @@ class LateModel:
 
 
 def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record models that became late, in environments with receivers; once until the next fill."""
+    """Record models that became late in environments with receivers, once until their next fill."""
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
     found = []

@@ -169,7 +169,7 @@ class _Compactor:
         return {"index": script("index", index), **packed}
 
     def _failed_audits(self) -> Iterator[list[Any]]:
-        """Yield the audits whose last result has failing rows, with the environments' numbers."""
+        """Yield audits whose last result has failing rows, with the numbers of the environments."""
         shown: dict[str, list[int]] = {}
         for at, environment in enumerate(self.document.environments):
             for id_ in {cell.table for cell in environment.models if cell.table}:
@@ -289,7 +289,7 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return the cells of models in environments, with their own list of words."""
+        """Return facts of each model in each environment (cells), and the words of the cells."""
         words = Words()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 

@@ -52,8 +52,8 @@ def hash_key(
     Args:
         algorithm: `md5`, `sha1` or `sha256`; by default the variable `vault_hash`, or MD5.
         form: `text` or `binary`; by default the variable `vault_hash_form`, or text.
-        compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: exactly their hashes on
-            Databricks; by default the variable `vault_compat`.
+        compat: `automate_dv`, `datavault4dbt` (2.0) or `datavault4dbt_1`: write exactly the hashes
+            of this package on Databricks; by default the variable `vault_compat`.
         nulls: `zero` returns the zero key, not NULL, if all columns are NULL.
         case_sensitive: Only with `compat`; by default as the mode defines.
     """

@@ -48,7 +48,8 @@ class FirstSeen(Kind):
     Args:
         key: Output columns that identify a row; NULL in a key column is refused.
         time: The output column with the load date.
-        source: The output column with the record source; of rows with equal times, the least wins.
+        source: The output column with the record source. If times are equal, the row with the least
+            source is the earliest.
         loaders: Crons by source, if each source has its own table (BY_SOURCE); otherwise None.
         stored: Whether the model that combines the sources' tables is a table instead of a view.
         skip_null: Output columns; a row with NULL in one is left out instead of being an error.

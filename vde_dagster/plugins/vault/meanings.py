@@ -27,7 +27,7 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: the rows are the same for any jobs."""
+        """Return True unless the model reads itself: any division into jobs gives equal rows."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -70,7 +70,7 @@ class ChangesMeaning(IncrementalMeaning):
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: the states are the same for any jobs."""
+        """Return True unless the model reads itself: any division into jobs gives equal states."""
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

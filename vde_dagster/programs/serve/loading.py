@@ -31,12 +31,12 @@ _BYTES = 256 * 1024 * 1024
 
 
 def _size(answer: Tagged) -> int:
-    """Return the bytes that a response counts in the cache, which holds `_ANSWERS` at most."""
+    """Return a response's size in the cache; a minimum limits the cache to `_ANSWERS` responses."""
     return max(len(answer.content), _BYTES // _ANSWERS)
 
 
 def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
-    """Return the identity of a response that depends only on a publication and its arguments."""
+    """Return the cache key of a response, which depends only on a publication and arguments."""
     return served.version.publication_id, *asked
 
 

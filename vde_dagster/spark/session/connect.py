@@ -176,7 +176,7 @@ _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
 
 
 def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
-    """Check that a master that is an address (not `local[*]`, `yarn`) accepts connections."""
+    """Check that a master accepts connections, if it is an address (not `local[*]` or `yarn`)."""
     addresses = list(master_addresses(master))
     if not addresses:
         return

@@ -24,7 +24,7 @@ _MOST_SECONDS = 900.0
 def prepare_starts(settings: SessionSettings) -> tuple[Path, bool]:
     """Return the class archive for a project's Spark, and whether this call created it.
 
-    A temporary engine creates it, and this process becomes its client.
+    A temporary engine creates the archive, and this process becomes the engine's client.
 
     Raises:
         UsageError: Spark's scripts do more than start a JVM with this configuration.

@@ -46,7 +46,7 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of the tasks of some jobs; a figure that is unknown for one of the jobs is None.
+    """Usage of the tasks of some jobs; None for each figure that is unknown for one of the jobs.
 
     Args:
         task_seconds: The total run time of the tasks.
@@ -143,7 +143,7 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _has_forgotten(self, job: int) -> bool:
-        """Return whether stages of a job may be lost: older jobs are gone, and it is the oldest."""
+        """Return whether the store may have dropped a part of a job: all older jobs are gone."""
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
@@ -174,7 +174,7 @@ class _StatusStores:
 
 
 def _reads_files(node: str) -> bool:
-    """Return whether a node of a plan scans files, so that its size counts, known or not."""
+    """Return whether a node of a plan scans files; Spark does not report every scan's size."""
     return "Scan" in node and not (node.startswith(_READ_NO_FILES) or node.endswith(_CHANGES))
 
 

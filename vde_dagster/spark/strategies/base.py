@@ -129,8 +129,10 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Make MERGE and DELETE commit with the summary; as options cannot be passed to them,
-        the session's configuration has the summary, so only this write may use the session.
+        """Make MERGE and DELETE commit with the summary.
+
+        They take no options, so the session's configuration has the summary, and only this write
+        uses the session.
         """
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}

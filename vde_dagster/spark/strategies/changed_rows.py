@@ -119,7 +119,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
 
 
 def _repeated(write: Write, rows: DataFrame) -> DataFrame:
-    """Return rows with all columns of the table, each row as often as its column of copies says."""
+    """Return rows with all columns of the table; a row with N copies is returned N times."""
     listed = [
         quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
         for name, type_ in write.frame_types.items()

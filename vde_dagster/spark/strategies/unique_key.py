@@ -111,9 +111,9 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 
 
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the statement that deletes the table's rows with new rows' keys, and inserts new rows.
+    """Return the statement that deletes all rows with the new rows' keys, and inserts the new rows.
 
-    The source is read only once: the first row of each key causes the deletion and is inserted.
+    To read the source only once, the first new row of each key is used for both.
     """
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))

@@ -53,7 +53,7 @@ class Commit:
 
 
 class IcebergTable:
-    """A table in the state of its last read; changes through it are separate atomic commits."""
+    """A table as it was last read; each change through this object is a separate atomic commit."""
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
@@ -146,7 +146,7 @@ class IcebergTable:
         If the other branch has no newer commit, it is fast-forwarded.
 
         Args:
-            source: The branch with that commit, which was created at a head of the other branch.
+            source: The branch with the commit; this branch began at a head of the other branch.
             onto: The branch to change; no other writer may change it meanwhile.
 
         Returns:

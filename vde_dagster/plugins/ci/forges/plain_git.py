@@ -129,7 +129,7 @@ class PlainGit:
         """Put a commit on top of the remote's ref; retry if another process was first.
 
         Args:
-            change: Creates a commit with a parent, or without one for None; returns its id.
+            change: Creates a commit from its parent's id (None for no parent); returns its id.
         """
         for _ in range(_ATTEMPTS):
             before = self._newest(ref)

@@ -100,7 +100,7 @@ def _secrets(root: Path) -> list[str]:
 
 
 def _shared_login(root: Path) -> list[str]:
-    """Return advice if both jobs would use the same login of the state's database."""
+    """Return advice if the jobs for checks and for deployments would share a database login."""
     url = _settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):

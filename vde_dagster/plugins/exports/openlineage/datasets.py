@@ -50,7 +50,7 @@ class DatasetName:
 
     @classmethod
     def from_location(cls, location: str) -> DatasetName:
-        """Return the name for a location: `s3://bucket` and the path, or `file` and the path."""
+        """Return the name for a location: the namespace (`s3://bucket` or `file`) and the path."""
         parts = urlsplit(location)
         if parts.netloc:
             return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))

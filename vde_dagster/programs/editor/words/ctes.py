@@ -63,7 +63,7 @@ def _named(tokens: Sequence[Token], at: int) -> Token | None:
 
 
 def up_to(query: str, chosen: Cte) -> str:
-    """Return a query for the rows of a common table expression, with all that it may read.
+    """Return a query for the rows of a common table expression, with the CTEs that it may read.
 
     >>> query = "WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT * FROM b"
     >>> up_to(query, ctes(query)[0])

@@ -100,7 +100,7 @@ def _macro(reading: Reading, name: str) -> Signature | None:
 
 
 def _project_macros(reading: Reading, name: str) -> Iterator[Signature]:
-    """Yield the signature of the project's Python macro with a name, without the evaluator."""
+    """Yield the signature of the project's Python macro of this name, without `evaluator`."""
     for path in find_files(reading.project.settings).macros:
         text = reading.text(path) if path.endswith(".py") else ""
         if not re.search(rf"def\s+{re.escape(name)}\b", text, re.IGNORECASE):

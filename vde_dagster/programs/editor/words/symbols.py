@@ -433,7 +433,7 @@ class _Query:
                 self._mention(symbol, select.this, defines=True)
 
     def _outer(self, scope: Any) -> Any:
-        """Return the outermost union around a branch of a union, or else the query itself."""
+        """Return the outermost union that a query is a branch of, or else the query itself."""
         while scope.is_set_operation and scope.parent is not None:
             scope = scope.parent
         return scope
