@@ -26,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster_tests.by_changes.worlds.world import Tally, World, random_choices
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.lakehouse.protocol import fast_folder
@@ -36,6 +37,7 @@ _FAST = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """Settings for tables of a few rows."""
 
@@ -59,7 +61,7 @@ def main() -> int:
     settings = small_spark(folder)
     settings = replace(settings, config={**settings.config, **_FAST})
     engine = SparkEngine(settings)
-    assert engine.session
+    use_plain_files(engine.session.sparkContext)
     try:
         with random_choices(seed):
             while total.counts["histories"] < args.histories:
