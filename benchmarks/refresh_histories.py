@@ -91,8 +91,9 @@ def _live(root: Path, seed: int, args: argparse.Namespace, total: Tally) -> int:
     except Exception:
         wrong += 1
         print(f"seed {seed}, {world.did}:", traceback.format_exc(), flush=True)
+    finally:
+        total.add(world.tally)  # Also of a world that is interrupted.
     wrong += len(world.differences)
-    total.add(world.tally)
     took = time.monotonic() - began
     done = total.counts["histories"]
     print(f"seed {seed}: {', '.join(world.did)}; {took:.0f} s, {done} histories", flush=True)
