@@ -9,16 +9,19 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from vde_dagster.cli.report_view import show_audits
 from vde_dagster.execution.environments.compare import DataChange
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
 from vde_dagster.overviews.environments import data_summary
-from vde_dagster.planning.intervals.interval import IntervalSet
+from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.document import Report
@@ -191,3 +194,18 @@ def test_a_table_that_a_rollback_brings_back_is_no_new_one(tmp_path: Path, vde: 
     assert "1 new table" in first
     told = vde("history", "prod", "--project", folder.root, "--json").json
     assert '"back": true' in json.dumps(told)
+
+
+def test_the_ranges_of_audits_are_written_like_those_of_plans() -> None:
+    found = SimpleNamespace(
+        model="m.daily",
+        audit=SimpleNamespace(label="not_null", blocking=True),
+        interval=Interval.parse("2024-01-01T00:00:00Z/2024-01-08T00:00:00Z"),
+        result=SimpleNamespace(failed_rows=0, sample=()),
+    )
+    run = SimpleNamespace(environment="prod", version=4)
+    report: Any = SimpleNamespace(results=[found], failed=[], unbuilt=[], run=run)
+    console = Console(file=StringIO(), width=200)
+    show_audits(console, report)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "m.daily   not_null   blocks   2024-01-01 … 2024-01-07   0" in text
