@@ -29,8 +29,9 @@ _BY_KEY = "INCREMENTAL_BY_CHANGES (key customer)"
 WAYS = {
     "made_whole": ("FULL", ""),
     "copy_on_write": (_BY_KEY, "'write.delete.mode' = 'copy-on-write'"),
-    "merge_v2": (_BY_KEY, ""),
-    "merge_v3": (_BY_KEY, "'format-version' = '3'"),
+    "chosen": (_BY_KEY, ""),
+    "merge_v2": (_BY_KEY, "'write.delete.mode' = 'merge-on-read'"),
+    "merge_v3": (_BY_KEY, "'write.delete.mode' = 'merge-on-read', 'format-version' = '3'"),
 }
 """By model, its kind and the properties of its table."""
 

@@ -79,6 +79,7 @@ SIZES = {
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
     "random_kills": Size("--trials 6 --engine duck --states sqlite", "--seconds 1200", spark=True),
     "refresh_histories": Size("--histories 5 --models 5 --ticks 1", "--histories 500", spark=True),
+    "refresh_modes": Size("--rows 30000 --shares 0.01 --rounds 1", spark=True),
     "refresh_month": Size("--days 2 --only orders", spark=True),
     "refresh_projects": Size(needs="CHECKOUTS, clones of public projects, or --dbt"),
     # Installs extensions of DuckDB, where none are given.

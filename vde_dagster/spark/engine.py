@@ -225,7 +225,7 @@ class SparkEngine:
                 hint="apply the plan again: it looks for the commit first",
             )
         return FillResult(
-            rows=commit.added_records,
+            rows=write.written_rows(commit),
             iceberg_snapshot_id=commit.snapshot_id,
             seconds=time.monotonic() - began,
             bytes=commit.added_bytes,

@@ -12,7 +12,8 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.daily_runs import DailyRuns
 
 MODEL = (
-    "MODEL (name m.spent, kind INCREMENTAL_BY_CHANGES (key customer)); "
+    "MODEL (name m.spent, kind INCREMENTAL_BY_CHANGES (key customer), "
+    "physical_properties ('write.delete.mode' = 'merge-on-read')); "
     "SELECT customer, sum(amount) AS amount FROM raw.orders GROUP BY customer"
 )
 

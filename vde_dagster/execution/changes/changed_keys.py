@@ -266,8 +266,9 @@ class _Input:
         weighed = self._weigh_replacement() if self._was.other else self._weigh()
         pairs = enumerate(self._read)
         listed = ", ".join(f"c{number} AS {quote(name)}" for number, name in pairs)
-        if signed and self._has_plain_commits:
-            return f"SELECT {listed}, w AS vde_sign FROM ({weighed}) AS came"
+        if self._has_plain_commits:
+            sign = ", w AS vde_sign" if signed else ""
+            return f"SELECT {listed}{sign} FROM ({weighed}) AS came"
         net = net_rows(weighed, self._columns, signed_zeros=True)
         if not signed:
             return f"SELECT {listed} FROM ({net}) AS net"

@@ -53,6 +53,18 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A commit that replaced all rows of a table, of which most were not computed again.
+
+    Args:
+        rows: Number of rows that the fill computed, if known.
+    """
+
+    rows: int | None
+    digester: Digester | None
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """All inputs of a strategy for writing one task's rows.
 
@@ -65,6 +77,7 @@ class Write:
         summary: Properties that the commit's summary must carry.
         notes: Warnings about the rows, which the strategy adds to the fill's result.
         why_all: Reasons why the strategy computed all rows of a task with changed rows.
+        rewrites: The strategy's last commit, if it rewrote all rows of the table.
     """
 
     task: FillTask
@@ -79,6 +92,7 @@ class Write:
     project_root: Path | None = None
     notes: list[str] = field(default_factory=list)
     why_all: list[str] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
 
     def compared_fields(self) -> dict[str, ShownFields]:
         """Return the struct fields that the definition fills, by physical column.
@@ -92,15 +106,23 @@ class Write:
         )
         return {name: fields for name, fields in given if fields is not None}
 
+    def written_rows(self, commit: Commit) -> int:
+        """Return the number of rows that the fill computed and wrote in a commit."""
+        counted = self.rewrites[-1].rows if self.rewrites else None
+        return commit.added_records if counted is None else counted
+
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix for a branch."""
         suffix = "" if branch is None else f".{quote(f'branch_{branch}')}"
         return f"{self.table.quoted}{suffix}"
 
-    def writer(self, frame: DataFrame, branch: str | None) -> DataFrameWriterV2:
+    def writer(
+        self, frame: DataFrame, branch: str | None, digester: Digester | None = None
+    ) -> DataFrameWriterV2:
         """Return a writer whose commit carries the summary."""
-        if self.digester is not None:
-            frame = self.digester.watch(frame)
+        digester = digester or self.digester
+        if digester is not None:
+            frame = digester.watch(frame)
         writer = frame.writeTo(self.target(branch))
         for key, value in self.summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
@@ -283,7 +305,11 @@ class Strategy(ABC):
         if digester is not None:
             return digester.result(commit.added_records) or _read_again(write, commit, digester)
         wanted = task.digest_sets and task.completes and not task.after
-        return _table_digests(write, commit) if wanted and self.digests_table(write) else None
+        if not wanted or not self.digests_table(write):
+            return None
+        digesters = (one.digester for one in write.rewrites if one.digester is not None)
+        observed = (one.result(commit.added_records) for one in digesters)
+        return next(filter(None, observed), None) or _table_digests(write, commit)
 
     @abstractmethod
     def write(self, write: Write) -> None:
@@ -308,8 +334,12 @@ def _table_digests(write: Write, commit: Commit) -> Output | None:
         before = write.table.parent(commit.snapshot_id)
         if before is None or write.table.summary(before).get(PLAN_KEY) != write.task.plan_id:
             return None  # Digests from before the plan are still valid.
-    digester = Digester(write.task.digest_sets, ((write.task.interval, None),), whole=True)
-    return digester.read(write.committed(commit), None)
+    return table_digester(write.task).read(write.committed(commit), None)
+
+
+def table_digester(task: FillTask) -> Digester:
+    """Return the digester of all rows of a task's table."""
+    return Digester(task.digest_sets, ((task.interval, None),), whole=True)
 
 
 StrategyClass = TypeVar("StrategyClass", bound="type[Strategy]")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.planning.engine_tasks import ChangedKeys
 from vde_dagster.spark.strategies.base import Write
+from vde_dagster.spark.strategies.computed_rows import ComputedRows, computed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MOST_VALUES = 200
 """Maximum number of keys that a condition lists; Iceberg skips files by at most 200 values."""
+_MOST_LITERALS = 3 * _MOST_VALUES
+"""Maximum number of values in all columns; more take longer to analyze than files to read."""
 _LISTED_TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 """Types whose values are the same after a conversion to text and back."""
 
@@ -29,11 +31,18 @@ class KeysView:
     Args:
         values: The values of each column as Spark SQL, None for NULL. Columns of types outside
             `_LISTED_TYPES` are left out; if there are many keys, all columns are.
+        is_empty: Whether it is known that there are no keys.
     """
 
     name: str
     columns: tuple[str, ...]
     values: Mapping[str, frozenset[str | None]]
+    is_empty: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether `may_be_in` is exact, because the key is one column whose values are listed."""
+        return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
         """Return a condition on single columns that is true for each row with one of the keys.
@@ -50,19 +59,16 @@ class KeysView:
 
     def is_in(self, side: str) -> str:
         """Return the condition that a row of `side` has one of the key values; NULL equals NULL."""
+        if self.is_listed:
+            return self.may_be_in(side)
         same = write_equal("vde_keys", side, self.columns)
         exact = f"EXISTS (SELECT 1 FROM {self.name} AS vde_keys WHERE {same})"
         return f"{self.may_be_in(side)} AND {exact}"
 
 
-Names = Sequence[str | tuple[str, str]]
-"""Columns of two relations; a pair where their names differ."""
-
-
-def write_equal(left: str, right: str, names: Names) -> str:
+def write_equal(left: str, right: str, names: Sequence[str]) -> str:
     """Write the condition that columns of two relations are equal; NULLs are equal."""
-    pairs = ((name, name) if isinstance(name, str) else name for name in names)
-    return " AND ".join(f"{left}.{quote(one)} <=> {right}.{quote(other)}" for one, other in pairs)
+    return " AND ".join(f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in names)
 
 
 @contextmanager
@@ -78,22 +84,25 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     if not isinstance(changed, ChangedKeys):
         yield None
         return
-    try:
-        keys = _read_keys(write, changed).persist()
-        values = _list_values(write, keys)
-    except PySparkException as error:
-        reason = str(error).partition("\n")[0]
-        write.why_all.append(f"its changed keys cannot be computed: {reason}")
-        write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
-        yield None
-        return
-    view = KeysView(f"vde_changed_keys_{uuid.uuid4().hex}", tuple(keys.columns), values)
-    keys.createOrReplaceTempView(view.name)
-    try:
-        yield view
-    finally:
-        write.session.catalog.dropTempView(view.name)
-        keys.unpersist()
+    with ExitStack() as stack:
+        try:
+            rows = stack.enter_context(computed(_read_keys(write, changed)))
+        except PySparkException as error:
+            reason = str(error).partition("\n")[0]
+            write.why_all.append(f"its changed keys cannot be computed: {reason}")
+            write.notes.append(f"all rows are computed, as its changed keys cannot be: {reason}")
+            keys = None
+        else:
+            keys = stack.enter_context(keys_view(write, rows))
+        yield keys
+
+
+@contextmanager
+def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
+    """Provide a view of distinct rows whose columns are columns of the table."""
+    with write.source(rows.frame) as name:
+        values = _list_values(write, rows)
+        yield KeysView(name, tuple(rows.frame.columns), values, is_empty=rows.count == 0)
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
@@ -102,9 +111,11 @@ def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
         return write.frame
     from pyspark.sql import functions
 
+    rows = write.frame.alias("vde_rows").where(keys.may_be_in("vde_rows"))
+    if keys.is_listed:
+        return rows
     listed = write.session.table(keys.name).alias("vde_keys")
     on = functions.expr(write_equal("vde_rows", "vde_keys", keys.columns))
-    rows = write.frame.alias("vde_rows").where(keys.may_be_in("vde_rows"))
     return rows.join(listed, on, "left_semi")
 
 
@@ -114,14 +125,17 @@ def _read_keys(write: Write, changed: ChangedKeys) -> DataFrame:
     return write.session.sql(changed.query).selectExpr(*listed).distinct()
 
 
-def _list_values(write: Write, keys: DataFrame) -> dict[str, frozenset[str | None]]:
-    """Compute all keys, and return the values of their columns, see `KeysView.values`."""
-    if keys.count() > _MOST_VALUES:
+def _list_values(write: Write, keys: ComputedRows) -> dict[str, frozenset[str | None]]:
+    """Return the values of the key's columns as in `KeysView`."""
+    if keys.count is None or keys.count > _MOST_VALUES:
         return {}
-    listed = [name for name in keys.columns if write.types[name].partition("(")[0] in _LISTED_TYPES]
+    names = keys.frame.columns
+    listed = [name for name in names if write.types[name].partition("(")[0] in _LISTED_TYPES]
+    listed = listed[: max(_MOST_LITERALS // max(keys.count, 1), 1)]
     if not listed:
         return {}
-    rows = keys.selectExpr(*(f"CAST({quote(name)} AS STRING)" for name in listed)).collect()
+    texts = (f"CAST({quote(name)} AS STRING)" for name in listed)
+    rows = keys.frame.selectExpr(*texts).collect()
     return {
         name: frozenset(
             None

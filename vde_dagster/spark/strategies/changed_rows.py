@@ -7,16 +7,17 @@ their queries evaluate expressions for rows that the model's query may filter ou
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.names import quote
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.lakehouse.metadata.commit_summaries import is_quiet
 from vde_dagster.planning.engine_tasks import ChangedGroups, ChangedRows
 from vde_dagster.spark.strategies.base import Write
-from vde_dagster.spark.strategies.changed_keys import Names, write_equal
+from vde_dagster.spark.strategies.changed_keys import keys_view
+from vde_dagster.spark.strategies.computed_rows import ComputedRows, computed
+from vde_dagster.spark.strategies.replace_rows import replace_rows
 from vde_dagster.spark.tables.columns import as_table_rows, spark_type
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _SIGN = "vde_sign"
 _COPIES = "vde_copies"
+_LACKS = "the table lacks rows that its last fill wrote"
 
 
 class NotWrittenError(Exception):
@@ -88,34 +90,30 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
     from pyspark.sql import functions
 
     names = list(write.types)
-    went = ", ".join(f"went.{quote(name)}" for name in names)
+    listed = ", ".join(map(quote, names))
     changes = _read(write, changed.query)
     rows = as_table_rows(changes, write.task, write.types, [_SIGN])
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
-    with _computed(net, "the added and deleted rows") as view:
-        came = net.where(f"{_COPIES} > 0")
-        if net.where(f"{_COPIES} < 0").isEmpty():
+    with ExitStack() as stack:
+        found = stack.enter_context(_computed(net, "the added and deleted rows"))
+        went = found.where(f"{_COPIES} < 0")
+        came = found.frame.where(f"{_COPIES} > 0")
+        if went.are_none:
             write.writer(_repeated(write, came), write.task.branch).append()
             return
-
-        def put_together(staging: str) -> None:
-            # The branch that is read does not change before the commit.
-            left = write.session.sql(
-                f"SELECT {went}, first(went.{_COPIES}) + count(target.vde_there) AS {_COPIES} "
-                f"FROM {view} AS went LEFT JOIN (SELECT *, 1 AS vde_there "
-                f"FROM {write.target(write.task.branch)}) AS target "
-                f"ON {write_equal('went', 'target', names)} WHERE went.{_COPIES} < 0 "
-                f"GROUP BY {went}"
-            )
-            with _computed(left, "the deleted rows"):
-                if not left.where(f"{_COPIES} < 0").isEmpty():
-                    raise NotWrittenError("the table lacks rows that its last fill wrote")
-                _delete(write, staging, view, names, f"{_COPIES} < 0")
-                added = came.unionByName(left.where(f"{_COPIES} > 0"))
-                write.writer(_repeated(write, added), staging).append()
-
-        write.staged(put_together, "changed")
+        source = stack.enter_context(write.source(went.frame))
+        keys = stack.enter_context(keys_view(write, went.select(*map(quote, names))))
+        gone = keys.is_in("target")
+        both = (
+            f"SELECT {listed}, {_COPIES} FROM {source} UNION ALL SELECT {listed}, 1 "
+            f"FROM {write.target(write.task.branch)} AS target WHERE {gone}"
+        )
+        left = write.session.sql(
+            f"SELECT {listed}, sum({_COPIES}) AS {_COPIES} FROM ({both}) GROUP BY {listed} "
+            f"HAVING IF(sum({_COPIES}) < 0, raise_error('{_LACKS}'), sum({_COPIES}) > 0)"
+        )
+        _replace(write, gone, _repeated(write, came.unionByName(left)), _LACKS)
 
 
 def _repeated(write: Write, rows: DataFrame) -> DataFrame:
@@ -142,31 +140,31 @@ def _merge_groups(write: Write, changed: ChangedGroups) -> None:
     ansi = write.session.conf.get("spark.sql.ansi.enabled", "false")
     if ansi != "true" and any(kind.startswith("decimal") for kind in found.values()):
         raise NotWrittenError("sums of decimals may overflow without ANSI")
-    with _computed(changes, "the changes of the groups") as view:
+    with ExitStack() as stack:
+        new = stack.enter_context(_computed(changes, "the changes of the groups"))
+        if changed.key and new.count == 0:
+            write.writer(write.frame.limit(0), write.task.branch).append()
+            return
+        view = stack.enter_context(write.source(new.frame))
         listed = ", ".join(f"{quote(name)} AS {quote(output)}" for output, name in at.items())
-        same = write_equal("target", "changed", [(at[output], output) for output in changed.key])
-        among = f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {same})"
-        old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target "
-        old += among if changed.key else ""
+        old = f"SELECT {listed} FROM {write.target(write.task.branch)} AS target"
+        gone = "true"
+        if changed.key:
+            renamed = [f"{quote(output)} AS {quote(at[output])}" for output in changed.key]
+            keys = stack.enter_context(keys_view(write, new.select(*renamed)))
+            gone = keys.is_in("target")
+        old += f" WHERE {gone}"
         query = merge_query(
             changed.key, changed.totals, changed.count, old, f"SELECT * FROM {view}"
         )
-
-        def put_together(staging: str) -> None:
-            merged = write.session.sql(query)
-            with _computed(merged, "the changed groups") as groups:
-                if not merged.where("vde_lost").isEmpty():
-                    raise NotWrittenError(_why_lost(changed))
-                left = merged.where("NOT vde_gone")
-                rows = as_table_rows(left, write.task, write.frame_types)
-                if changed.key:
-                    names = [(at[output], output) for output in changed.key]
-                    _delete(write, staging, groups, names)
-                    write.writer(rows, staging).append()
-                else:
-                    write.overwrite(rows, staging)
-
-        write.staged(put_together, "changed")
+        merged, why = write.session.sql(query), _why_lost(changed)
+        if not changed.key:
+            # One row: computing it first costs less than a write that fails.
+            merged = stack.enter_context(_computed(merged, "the merged row")).frame
+            if not merged.where("vde_lost").isEmpty():
+                raise NotWrittenError(why)
+        left = merged.where(f"IF(vde_lost, raise_error({string_literal(why)}), NOT vde_gone)")
+        _replace(write, gone, as_table_rows(left, write.task, write.frame_types), why)
 
 
 def _why_lost(changed: ChangedGroups) -> str:
@@ -176,41 +174,40 @@ def _why_lost(changed: ChangedGroups) -> str:
     return "the table's groups contradict the changes"
 
 
-def _delete(write: Write, staging: str, view: str, names: Names, where: str = "true") -> None:
-    """Delete the rows that are equal to a row of a view in the named columns."""
-    same = write_equal("target", "changed", names)
-    write.session.sql(
-        f"DELETE FROM {write.target(staging)} AS target "
-        f"WHERE EXISTS (SELECT 1 FROM {view} AS changed WHERE {where} AND {same})"
-    )
+def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
+    """Replace rows by others that were derived from the table's current rows.
+
+    Args:
+        why_failed: Message of the error that the rows' query raises for a contradiction.
+
+    Raises:
+        NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the rows.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        # After another writer's commit, the derived rows would be wrong.
+        replace_rows(write, gone, rows, attempts=1)
+    except PySparkException as error:
+        why = why_failed if why_failed in str(error) else _cannot("the changes", error)
+        raise NotWrittenError(why) from error
 
 
 @contextmanager
-def _computed(frame: DataFrame, what: str) -> Iterator[str]:
-    """Compute rows, and provide a temporary view of them.
-
-    The view contains the computed rows, not their query: Spark would lose the query's constant
-    columns in the subquery that finds the files of a copy-on-write DELETE.
+def _computed(frame: DataFrame, what: str) -> Iterator[ComputedRows]:
+    """Compute rows.
 
     Raises:
         NotWrittenError: Spark cannot compute the rows.
     """
     from pyspark.errors import PySparkException
 
-    view = f"vde_changes_{uuid.uuid4().hex}"
-    frame.persist()
-    try:
+    with ExitStack() as stack:
         try:
-            rows = frame.localCheckpoint()
+            rows = stack.enter_context(computed(frame))
         except PySparkException as error:
             raise NotWrittenError(_cannot(what, error)) from error
-        rows.createOrReplaceTempView(view)
-        try:
-            yield view
-        finally:
-            frame.sparkSession.catalog.dropTempView(view)
-    finally:
-        frame.unpersist()
+        yield rows
 
 
 def _cannot(what: str, error: Exception) -> str:

@@ -8,6 +8,7 @@ from vde_dagster.project.kinds import Full
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
 from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, select_rows
 from vde_dagster.spark.strategies.changed_rows import NotWrittenError, write_changes
+from vde_dagster.spark.strategies.replace_rows import replace_rows
 
 
 @strategy_for(Full)
@@ -41,12 +42,7 @@ class WholeTable(Strategy):
 
 
 def _replace_keys(write: Write, keys: KeysView) -> None:
-    rows = select_rows(write, keys)
-
-    def put_together(staging: str) -> None:
-        write.session.sql(
-            f"DELETE FROM {write.target(staging)} AS target WHERE {keys.is_in('target')}"
-        )
-        write.writer(rows, staging).append()
-
-    write.staged(put_together, "changed")
+    if keys.is_empty:
+        write.writer(write.frame.limit(0), write.task.branch).append()
+        return
+    replace_rows(write, keys.is_in("target"), select_rows(write, keys))

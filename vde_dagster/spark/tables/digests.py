@@ -77,8 +77,8 @@ class Digester:
         self._observation = observation
         return watched
 
-    def result(self, rows: int) -> Output | None:
-        """Return the digests of the written rows; None if Spark evaluated rows twice."""
+    def result(self, rows: int | None) -> Output | None:
+        """Return the digests of the written rows; None if their number differs from `rows`."""
         if self._observation is None:
             return None
         values = _values(self._observation)

@@ -82,6 +82,11 @@ class IcebergTable:
         fields = self.session.table(self.quoted).schema.fields
         return {field.name: spark_type(field.dataType) for field in fields}
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._metadata.get("properties", {}))
+
     def partition_fields(self) -> list[tuple[str, str, str]]:
         """Return (name, transform, column) of the current partitioning, in Iceberg's terms."""
         specs = {one["spec-id"]: one["fields"] for one in self._metadata["partition-specs"]}

@@ -1,0 +1,82 @@
+"""Rows that a fill computes once and reads several times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+
+_MOST_ROWS = 2_000
+"""Maximum number of rows that become part of the queries that read them."""
+_EXACT_IN_ARROW = (
+    *("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "float", "double"),
+    *("string", "binary", "date", "timestamp", "timestamp_ntz"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedRows:
+    """Rows whose computation is finished, so that reading them cannot fail or return other rows.
+
+    Args:
+        frame: The rows; a query that reads them does not contain the query that computed them.
+        count: The number of rows if they are few; None for many.
+    """
+
+    frame: DataFrame
+    count: int | None
+
+    @property
+    def are_none(self) -> bool:
+        """Whether there are no rows."""
+        return self.frame.isEmpty() if self.count is None else self.count == 0
+
+    def select(self, *columns: str) -> ComputedRows:
+        """Return other columns of the rows, written in Spark SQL."""
+        return ComputedRows(self.frame.selectExpr(*columns), self.count)
+
+    def where(self, condition: str) -> ComputedRows:
+        """Return the rows that meet a condition."""
+        rows = self.frame.where(condition)
+        # Spark filters a local relation without a job.
+        count = None if self.count is None else len(rows.select().collect())
+        return ComputedRows(rows, count)
+
+
+@contextmanager
+def computed(frame: DataFrame) -> Iterator[ComputedRows]:
+    """Compute the rows of a frame once.
+
+    Few rows become a local relation: Spark reads it without a job, and joins large tables with it
+    without a shuffle. Many rows stay on the executors.
+    """
+    frame.persist()
+    try:
+        few = _collect_few(frame)
+        if few is None:
+            yield ComputedRows(frame.localCheckpoint(), None)
+            return
+    finally:
+        frame.unpersist()
+    yield few
+
+
+def _collect_few(frame: DataFrame) -> ComputedRows | None:
+    """Return the rows as a local relation; None if they are many, or of nested types."""
+    if not all(_is_exact_in_arrow(field.dataType) for field in frame.schema.fields):
+        return None
+    rows = frame.limit(_MOST_ROWS + 1).toArrow()
+    if rows.num_rows > _MOST_ROWS:
+        return None
+    return ComputedRows(frame.sparkSession.createDataFrame(rows, frame.schema), rows.num_rows)
+
+
+def _is_exact_in_arrow(data_type: DataType) -> bool:
+    """Return whether values are the same after a conversion to Arrow and back."""
+    return data_type.simpleString().partition("(")[0] in _EXACT_IN_ARROW

@@ -1,0 +1,146 @@
+"""Replacing some rows of a table, in the way that costs writers and readers least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote, string_literal
+from vde_dagster.spark.session.failures import has_java_cause
+from vde_dagster.spark.strategies.base import Rewrite, Write, table_digester
+from vde_dagster.spark.tables.digests import Digester
+from vde_dagster.spark.tables.iceberg import CONFLICTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MODE = "write.delete.mode"
+COPY_ON_WRITE = "copy-on-write"
+MERGE_ON_READ = "merge-on-read"
+_NEW = "vde_new"
+_REWRITTEN_BYTES = 4 * 2**20
+"""Size of a table that is rewritten as a whole: one commit costs less than deleting rows."""
+_SMALL_BYTES = 16 * 2**20
+"""Size of files that are rewritten in about the time that a delete file takes."""
+_MOST_DELETED = 0.1
+"""Share of deleted rows above which the files are rewritten, as by the janitor's compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The size of a deletion.
+
+    Args:
+        rows: Number of rows to delete.
+        touched_rows, touched_bytes: Size of the files that contain them.
+    """
+
+    rows: int
+    touched_rows: int
+    touched_bytes: int
+
+    @property
+    def mode(self) -> str:
+        """The cheaper of Iceberg's modes, including the reads until the next compaction."""
+        if self.touched_bytes <= _SMALL_BYTES:
+            return COPY_ON_WRITE
+        return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE
+
+
+def replace_rows(write: Write, gone: str, rows: DataFrame, *, attempts: int | None = None) -> None:
+    """Replace the rows that meet a condition on `target` by others, in one commit for readers.
+
+    Args:
+        attempts: As in `Write.staged`.
+    """
+    small = _totals(write, write.task.branch).size <= _REWRITTEN_BYTES
+    if small and _is_open(write) and _rewrite(write, gone, rows):
+        return
+
+    def put_together(staging: str) -> None:
+        _delete(write, staging, gone)
+        write.writer(rows, staging).append()
+
+    write.staged(put_together, "changed", **({} if attempts is None else {"attempts": attempts}))
+
+
+def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
+    """Overwrite the table with its other rows and the new rows; return False after a conflict."""
+    from pyspark.sql import functions
+
+    head = write.table.head(write.task.branch)
+    if head is None:
+        return False
+    names = ", ".join(map(quote, write.frame_types))
+    kept = write.session.sql(
+        f"SELECT {names}, false AS {_NEW} FROM {write.target(write.task.branch)} AS target "
+        f"WHERE ({gone}) IS NOT TRUE"
+    )
+    counter = Digester((), ((write.task.interval, _NEW),), whole=False)
+    both = counter.watch(kept.unionByName(rows.withColumn(_NEW, functions.lit(True))))
+    digester = table_digester(write.task) if write.task.digest_sets else None
+    writer = write.writer(both.drop(_NEW), write.task.branch, digester)
+    # Iceberg refuses the commit if the table has changed since its rows were read.
+    writer = writer.option("isolation-level", "serializable")
+    try:
+        writer.option("validate-from-snapshot-id", str(head)).overwrite(functions.lit(True))
+    except Exception as error:
+        if not has_java_cause(error, *CONFLICTS):
+            raise
+        return False
+    counted = counter.result(None)
+    write.rewrites.append(Rewrite(counted.tiles[0].rows if counted else None, digester))
+    return True
+
+
+def _delete(write: Write, branch: str, condition: str) -> None:
+    """Delete the rows of a branch that meet a condition on `target`.
+
+    The mode is chosen for each deletion, unless the model has it among its properties. Iceberg
+    reads it from the table's properties, where it stays until a deletion needs the other one.
+    """
+    if _is_open(write):
+        deletion = _measure(write, branch, condition)
+        if deletion is not None and not deletion.rows:
+            return
+        mode = deletion.mode if deletion is not None else COPY_ON_WRITE
+        if write.table.properties.get(MODE, COPY_ON_WRITE) != mode:
+            pair = f"{string_literal(MODE)} = {string_literal(mode)}"
+            write.session.sql(f"ALTER TABLE {write.target(None)} SET TBLPROPERTIES ({pair})")
+    write.session.sql(f"DELETE FROM {write.target(branch)} AS target WHERE {condition}")
+
+
+def _is_open(write: Write) -> bool:
+    return MODE not in dict(write.task.snapshot.model.table_properties)
+
+
+def _measure(write: Write, branch: str, condition: str) -> Deletion | None:
+    """Measure a deletion by reading the condition's columns; None if the table is small."""
+    totals = _totals(write, branch)
+    if totals.size <= _SMALL_BYTES:
+        return None
+    (found,) = write.session.sql(
+        "SELECT count(1), sum(n) FROM (SELECT vde_file, count(1) AS n FROM "
+        f"(SELECT *, _file AS vde_file FROM {write.target(branch)}) AS target "
+        f"WHERE {condition} GROUP BY vde_file)"
+    ).collect()
+    touched = int(found[0]) / max(totals.files, 1)
+    deleted = int(found[1] or 0)
+    return Deletion(deleted, round(totals.rows * touched), round(totals.size * touched))
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    size: int
+    files: int
+    rows: int
+
+
+def _totals(write: Write, branch: str | None) -> _Totals:
+    """Return a branch's bytes, files and rows; a table of another program's commits is empty."""
+    head = write.table.head(branch)
+    summary = write.table.summary(head) if head is not None else {}
+    size, files, rows = (
+        int(summary.get(f"total-{name}") or 0) for name in ("files-size", "data-files", "records")
+    )
+    return _Totals(size, files, rows)
