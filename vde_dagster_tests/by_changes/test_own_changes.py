@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.metadata.table_metadata import head_of, history
 from vde_dagster.planning.engine_tasks import ChangedRows, FillResult, FillTask
 from vde_dagster.spark.engine import SparkEngine
@@ -123,6 +125,16 @@ def test_delete_files_are_written_for_few_rows_of_large_files(
     rows: int, touched_rows: int, touched_bytes: int, mode: str
 ) -> None:
     assert replace_rows.Deletion(rows, touched_rows, touched_bytes).mode == MODES[mode]
+
+
+def test_derived_rows_replace_no_rows_of_another_writer() -> None:
+    write = MagicMock()
+    write.table.head.side_effect = {write.task.branch: 7, "scratch": 8}.get
+    write.table.summary.return_value = {"total-files-size": str(2**30)}
+    write.staged.side_effect = lambda put_together, doing: put_together("scratch")
+    with pytest.raises(ConflictError, match="was changed by other writers"):
+        replace_rows.replace_rows(write, "true", MagicMock(), head=7)
+    write.session.sql.assert_not_called()
 
 
 def _rows(world: DailyRuns, table: str) -> Counter[Any]:

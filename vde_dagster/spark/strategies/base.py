@@ -54,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A commit that replaced all rows of a table, of which most were not computed again.
+    """A commit that wrote all rows of a table, although the fill computed only some.
 
     Args:
         rows: Number of rows that the fill computed, if known.
@@ -192,7 +192,7 @@ class Write:
                 if not has_java_cause(error, *CONFLICTS):
                     raise
                 if attempt + 1 == _ATTEMPTS:
-                    raise _outrun(self.task, "merged", _ATTEMPTS) from error
+                    raise outrun(self.task, "merged", _ATTEMPTS) from error
                 # Random delays separate writers that conflicted.
                 time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_WAIT)))
 
@@ -222,7 +222,7 @@ class Write:
                         return
                 finally:
                     table.drop_branch(staging)
-        raise _outrun(task, doing, attempts)
+        raise outrun(task, doing, attempts)
 
     @staticmethod
     def sortable(value: str, data_type: str) -> str:
@@ -421,7 +421,8 @@ def require_row_level(write: Write, merge: str) -> None:
     _looked_at.add(known)
 
 
-def _outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
+def outrun(task: FillTask, doing: str, attempts: int) -> ConflictError:
+    """Return the error for a table that other writers changed during each attempt."""
     times = f" {attempts} times" if attempts > 1 else ""
     return ConflictError(
         f"{task.table.ref} was changed by other writers{times} while {task.snapshot.name} "

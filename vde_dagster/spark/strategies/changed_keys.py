@@ -31,7 +31,7 @@ class KeysView:
     Args:
         values: The values of each column as Spark SQL, None for NULL. Columns of types outside
             `_LISTED_TYPES` are left out; if there are many keys, all columns are.
-        is_empty: Whether it is known that there are no keys.
+        is_empty: Whether the view has no keys, if their number is known.
     """
 
     name: str

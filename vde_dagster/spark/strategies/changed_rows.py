@@ -99,7 +99,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
         found = stack.enter_context(_computed(net, "the added and deleted rows"))
         went = found.where(f"{_COPIES} < 0")
         came = found.frame.where(f"{_COPIES} > 0")
-        if went.are_none:
+        if went.is_empty:
             write.writer(_repeated(write, came), write.task.branch).append()
             return
         source = stack.enter_context(write.source(went.frame))
@@ -175,7 +175,7 @@ def _why_lost(changed: ChangedGroups) -> str:
 
 
 def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
-    """Replace rows by others that were derived from the table's current rows.
+    """Replace rows that were read from the table by derived rows.
 
     Args:
         why_failed: Message of the error that the rows' query raises for a contradiction.
@@ -186,8 +186,7 @@ def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
     from pyspark.errors import PySparkException
 
     try:
-        # After another writer's commit, the derived rows would be wrong.
-        replace_rows(write, gone, rows, attempts=1)
+        replace_rows(write, gone, rows, head=write.table.head(write.task.branch))
     except PySparkException as error:
         why = why_failed if why_failed in str(error) else _cannot("the changes", error)
         raise NotWrittenError(why) from error

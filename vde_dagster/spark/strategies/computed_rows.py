@@ -33,8 +33,8 @@ class ComputedRows:
     count: int | None
 
     @property
-    def are_none(self) -> bool:
-        """Whether there are no rows."""
+    def is_empty(self) -> bool:
+        """Whether the query returned no rows."""
         return self.frame.isEmpty() if self.count is None else self.count == 0
 
     def select(self, *columns: str) -> ComputedRows:

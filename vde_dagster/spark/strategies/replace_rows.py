@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.spark.session.failures import has_java_cause
-from vde_dagster.spark.strategies.base import Rewrite, Write, table_digester
+from vde_dagster.spark.strategies.base import Rewrite, Write, outrun, table_digester
 from vde_dagster.spark.tables.digests import Digester
 from vde_dagster.spark.tables.iceberg import CONFLICTS
 
@@ -47,21 +47,27 @@ class Deletion:
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE
 
 
-def replace_rows(write: Write, gone: str, rows: DataFrame, *, attempts: int | None = None) -> None:
-    """Replace the rows that meet a condition on `target` by others, in one commit for readers.
+def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None = None) -> None:
+    """Delete the rows that meet a condition on `target`, and add rows, in one commit for readers.
 
     Args:
-        attempts: As in `Write.staged`.
+        head: The branch's head that the rows were derived from; None if they replace the rows of
+            any head.
+
+    Raises:
+        ConflictError: The branch has another head now.
     """
     small = _totals(write, write.task.branch).size <= _REWRITTEN_BYTES
     if small and _is_open(write) and _rewrite(write, gone, rows):
         return
 
     def put_together(staging: str) -> None:
+        if head is not None and write.table.head(staging) != head:
+            raise outrun(write.task, "changed", attempts=1)
         _delete(write, staging, gone)
         write.writer(rows, staging).append()
 
-    write.staged(put_together, "changed", **({} if attempts is None else {"attempts": attempts}))
+    write.staged(put_together, "changed")
 
 
 def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
