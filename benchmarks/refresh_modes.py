@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -156,7 +157,7 @@ def _modes(root: Path, measured: Measured, rows: int, shares: list[float], round
             for name in MODES:
                 read = f"SELECT sum(orders), sum(notes), max(note) FROM m.{name}"
                 for _ in range(2):
-                    measured.call(f"read {name}", lambda q=read: workspace.query("prod", q))
+                    measured.call(f"read {name}", partial(workspace.query, "prod", read))
                 for table in workspace.store.tables.own_tables(ModelName("m", name)):
                     workspace.engine().compact(table.ref)
         print(f"{share:6.1%} of {keys:,}  fill s      JVM   Python    read s      JVM   Python")
