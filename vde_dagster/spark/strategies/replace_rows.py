@@ -18,10 +18,8 @@ MODE = "write.delete.mode"
 COPY_ON_WRITE = "copy-on-write"
 MERGE_ON_READ = "merge-on-read"
 _NEW = "vde_new"
-_REWRITTEN_BYTES = 4 * 2**20
-"""Size of a table that is rewritten as a whole: one commit costs less than deleting rows."""
-_SMALL_BYTES = 16 * 2**20
-"""Size of files that are rewritten in about the time that a delete file takes."""
+_SMALL_BYTES = 4 * 2**20
+"""Size of tables and files for which fixed costs are greater than those of rewriting them."""
 _MOST_DELETED = 0.1
 """Share of deleted rows above which the files are rewritten, as by the janitor's compaction."""
 
@@ -57,7 +55,7 @@ def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None =
     Raises:
         ConflictError: The branch has another head now.
     """
-    small = _totals(write, write.task.branch).size <= _REWRITTEN_BYTES
+    small = _totals(write, write.task.branch).size <= _SMALL_BYTES
     if small and _is_open(write) and _rewrite(write, gone, rows):
         return
 
