@@ -88,6 +88,7 @@ class Measured:
         wrong: Number of different rows in the two tables, after rounding floats; None if a fill
             failed.
         inexact: The same without rounding.
+        sizes: Bytes of `RefreshSizes`, if known.
     """
 
     suite: str
@@ -103,6 +104,16 @@ class Measured:
     tasks: float = 0.0
     wrong: int | None = None
     inexact: int = 0
+    sizes: Mapping[str, int] | None = None
+
+    @property
+    def _read(self) -> str:
+        if not self.sizes:
+            return ""
+        inputs, changed, scanned = (
+            self.sizes[name] / 1e6 for name in ("inputs", "changed", "scanned")
+        )
+        return f"{inputs:.1f} MB inputs {changed:.1f} changed {scanned:.1f} scanned, "
 
     def __str__(self) -> str:
         end = f"{self.detail[:150]}" if self.detail else ""
@@ -112,7 +123,7 @@ class Measured:
         return (
             f"{self.suite} {self.query:3} {self.changes:17} {self.method:7} whole "
             f"{self.whole_seconds:7.2f} s {self.whole_tasks:7.2f} task s, changes "
-            f"{self.seconds:7.2f} s {self.tasks:7.2f} task s, {end}"
+            f"{self.seconds:7.2f} s {self.tasks:7.2f} task s, {self._read}{end}"
         )
 
 
@@ -309,9 +320,11 @@ class World:
         whole, changes = fills["whole"], fills["changes"]
         refresh = changes.refresh
         method = refresh.to_json()["method"] if refresh is not None else "whole"
+        sizes = refresh.sizes if refresh is not None else None
         one = replace(
             one,
             method=str(method),
+            sizes=sizes.to_json() if sizes is not None else None,
             detail=(refresh.detail if refresh is not None else "") or changes.result.why_all,
             rows=whole.result.rows or 0,
             whole_seconds=whole.result.seconds or 0.0,
