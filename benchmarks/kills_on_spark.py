@@ -55,7 +55,7 @@ def sweep(
             cases = [tuple(chance.choices(numbers, k=2)) for _ in range(chains)]  # type: ignore[misc]
         else:
             trial.check_from_scratch()
-        if operation.name == "run after deletes" and not life.name.startswith("SCD"):
+        if life.refreshes and life.has_only_current_rows:
             cases += [(-number,) for number in numbers]
         for case in cases:
             if time.monotonic() > until:

@@ -85,6 +85,11 @@ class Life:
     change: tuple[str, str, str] = (MODEL, " FROM lake", ", v + 1 AS more FROM lake")
     files: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def has_only_current_rows(self) -> bool:
+        """Whether its rows depend on the source's current rows alone, and on no earlier run."""
+        return self.name.startswith(("FULL", "INCREMENTAL_BY_CHANGES"))
+
 
 def project_of(life: Life, root: Path) -> ProjectFolder:
     """The project of a life, written to an empty folder."""

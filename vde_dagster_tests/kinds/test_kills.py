@@ -47,8 +47,8 @@ CASES = [
     for life in LIVES
     if operation.lived_by(life) and life.name in MORE.get(operation.name, (life.name,))
 ]
-PLAIN = [life for life in LIVES if life.refreshes and not life.name.startswith("SCD")]
-"""Models that refresh from changes, whose rows do not depend on the time of a run."""
+PLAIN = [life for life in LIVES if life.refreshes and life.has_only_current_rows]
+"""Models that refresh from changes, whose rows do not depend on earlier runs."""
 PARTS = 4
 """In how many parts the steps of a kind are met: each has some ten kills, which take minutes."""
 _met: set[tuple[str, str]] = set()
