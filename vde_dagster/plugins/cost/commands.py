@@ -98,7 +98,7 @@ def _show(console: Console, workspace: Workspace, by: str, totals: dict[str, Tot
     console.print(simple_table(titles, rows))
     if whole.refreshed_fills:
         console.print(
-            f"{whole.refreshed_fills:,} fills refreshed from changes and left about "
+            f"{count(whole.refreshed_fills, 'fill')} refreshed from changes and left about "
             f"{size(whole.unread_bytes)} of their inputs unread (an estimate: the inputs' bytes "
             "minus the bytes read)"
         )
