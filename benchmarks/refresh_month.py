@@ -7,9 +7,9 @@
 `orders` the tables and queries of the tests of daily runs. Each model exists five times: computed
 as a whole each day, skipped while its inputs are unchanged, refreshed from changes, by the method
 that vde chooses (`refresh auto`), and written by hand as an incremental model with a lookback of
-three days. The table has the bytes that fills read and wrote, their seconds and those of Spark's
-tasks, and for each way the rows that differ from the query at the end. Below it are the seconds of
-the chosen fills, divided by the better one of both fills of the same model on the same day. The
+three days. The table has the bytes that fills read and wrote, their seconds, those of Spark's tasks
+and of the CPU, and for each way the rows that differ from the query at the end. Below it are the
+seconds of the chosen fills as multiples of the better fill of the same model on the same day. The
 picture has the bytes that were read until each day.
 """
 
@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.cpu import measured_tick
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
@@ -221,6 +222,9 @@ def orders(times: int, folder: Path) -> Workload:
 WORKLOADS = {"flights": flights, "orders": orders}
 
 
+Each = tuple[float, float, float, bool]
+
+
 @dataclass(slots=True)
 class Work:
     """Work of all fills of one way.
@@ -228,16 +232,18 @@ class Work:
     Args:
         read: Bytes read until each day.
         ways: Number of fills by how rows were computed.
-        each: Seconds and task seconds by model and day, and whether changes were read.
+        each: Seconds, task seconds and CPU seconds by model and day, and whether changes were
+            read.
     """
 
     fills: int = 0
     written: int = 0
     seconds: float = 0.0
     tasks: float = 0.0
+    cpu: float = 0.0
     read: list[int] = field(default_factory=lambda: [0])
     ways: Counter[str] = field(default_factory=Counter)
-    each: dict[tuple[str, int], tuple[float, float, bool]] = field(default_factory=dict)
+    each: dict[tuple[str, int], Each] = field(default_factory=dict)
 
 
 def main() -> None:
@@ -274,10 +280,10 @@ def live(
     for day in range(1, days + 1):
         for statement in workload.days[(day - 1) % 7]:
             runs.sql(statement.format(day=f"{runs.now:%Y-%m-%d}", n=day))
-        events = runs.tick()
+        events, cpu = measured_tick(runs)
         for way, one in work.items():
             one.read.append(one.read[-1])
-            add_fills(one, way, events, day)
+            add_fills(one, way, events, cpu, day)
         if picture is not None:
             picture.write_text(draw(work))
         print(
@@ -289,13 +295,14 @@ def live(
             days = day
             break
     print(
-        f"\n{name}, {days} days{'':19}fills   MB read  MB written   seconds  task s  "
+        f"\n{name}, {days} days{'':19}fills   MB read  MB written   seconds  task s   CPU s  "
         "rows that differ"
     )
     for way, one in work.items():
         print(
             f"{LABELS[way]:36} {one.fills:5} {one.read[-1] / 1e6:9.2f} {one.written / 1e6:11.2f} "
-            f"{one.seconds:9.1f} {one.tasks:7.1f} {count_wrong(runs, workload, way):9}  "
+            f"{one.seconds:9.1f} {one.tasks:7.1f} {one.cpu:7.1f} "
+            f"{count_wrong(runs, workload, way):9}  "
             + ", ".join(f"{count} {what}" for what, count in one.ways.most_common()),
             flush=True,
         )
@@ -306,14 +313,14 @@ def live(
 def print_choice(work: Mapping[str, Work]) -> None:
     """Print the seconds of each way as multiples of the better of both, fill by fill."""
     whole, changes, auto = (work[way].each for way in ("whole", "changes", "auto"))
-    for place, unit in enumerate(("seconds", "task seconds")):
+    for place, unit in enumerate(("seconds", "task seconds", "CPU seconds")):
         keys = [key for key in auto if key in whole and key in changes]
         better = sum(min(whole[key][place], changes[key][place]) for key in keys) or 1.0
         ways = {
             "auto": sum(auto[key][place] for key in keys),
             # Without the noise of the chosen fill itself.
             "the chosen way's other fill": sum(
-                (changes if auto[key][2] else whole)[key][place] for key in keys
+                (changes if auto[key][-1] else whole)[key][place] for key in keys
             ),
             "whole": sum(whole[key][place] for key in keys),
             "changes": sum(changes[key][place] for key in keys),
@@ -327,14 +334,12 @@ def print_choice(work: Mapping[str, Work]) -> None:
         print(f"  {model}: " + " ".join(_describe_days(model, whole, changes, auto)))
 
 
-def _describe_days(
-    model: str, *ways: Mapping[tuple[str, int], tuple[float, float, bool]]
-) -> Iterable[str]:
-    """Yield whole/changes/auto seconds of each day; `*` follows a refresh from changes."""
+def _describe_days(model: str, *ways: Mapping[tuple[str, int], Each]) -> Iterable[str]:
+    """Yield whole/changes/auto CPU seconds of each day; `*` follows a refresh from changes."""
     for key in sorted(ways[-1]):
         if key[0] == model:
-            seconds = "/".join(f"{way[key][0]:.1f}" for way in ways if key in way)
-            yield seconds + ("*" if ways[-1][key][2] else "")
+            seconds = "/".join(f"{way[key][2]:.1f}" for way in ways if key in way)
+            yield seconds + ("*" if ways[-1][key][-1] else "")
 
 
 def model_files(workload: Workload) -> dict[str, str]:
@@ -356,7 +361,9 @@ def model_files(workload: Workload) -> dict[str, str]:
     return files
 
 
-def add_fills(work: Work, way: str, events: Iterable[Event], day: int) -> None:
+def add_fills(
+    work: Work, way: str, events: Iterable[Event], cpu: Mapping[str, float], day: int
+) -> None:
     """Add the work of a way's fills; skipped ones have none."""
     for event in events:
         if not isinstance(event, IntervalFilled):
@@ -380,7 +387,9 @@ def add_fills(work: Work, way: str, events: Iterable[Event], day: int) -> None:
         work.tasks += result.task_seconds or 0.0
         by_changes = event.refresh is not None and event.refresh.from_changes
         model = name.removesuffix(f"_{SUFFIXES[way]}")
-        work.each[model, day] = (result.seconds or 0.0, result.task_seconds or 0.0, by_changes)
+        work.cpu += cpu[name]
+        seconds = (result.seconds or 0.0, result.task_seconds or 0.0, cpu[name])
+        work.each[model, day] = (*seconds, by_changes)
         if event.refresh is not None:
             work.ways["from changes" if event.refresh.from_changes else "whole"] += 1
 
