@@ -33,6 +33,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.table_contents import InputState
 from vde_dagster.planning.tables.table import PhysicalTable
+from vde_dagster.state.environments.pins import Growth
 
 if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
@@ -111,7 +112,7 @@ class RefreshChoice:
     ) -> RefreshSizes | None:
         """Return the bytes that a fill would read; None if a table's metadata lacks sizes."""
         lakehouse = self.tasks.handles.lakehouse
-        sizes, changed, rows = dict[str, int](), dict[str, int](), dict[str, int | None]()
+        sizes, changed, growths = dict[str, int](), dict[str, int](), list[Growth]()
         for read in self.reads:
             if read.key not in self.now:
                 return None
@@ -124,7 +125,7 @@ class RefreshChoice:
                 if moved is None:
                     return None
                 changed[read.key] = moved
-                rows[read.key] = self._changed_rows(read, earlier.get(read.key))
+                growths.append(self._growth(read, earlier.get(read.key)))
         inputs, own = sum(sizes.values()), 0
         if self.table.created:
             metadata = lakehouse.table_metadata(self.table.ref)
@@ -132,22 +133,22 @@ class RefreshChoice:
         method: Method = _PARTS[type(how)] if how is not None else "keys"
         if isinstance(how, ChangedRows) and how.only_added:
             method = "added"
+        if method == "groups" and all(one.removed == 0 for one in growths):
+            method = "added_groups"
         scanned = sum(inputs - sizes[key] for key in changed)
         scanned += inputs if method == "keys" else 0
         scanned += 0 if method == "added" else own
-        known = [one for one in rows.values() if one is not None]
-        total = sum(known) if len(known) == len(rows) else None
-        return RefreshSizes(inputs, own, sum(changed.values()), scanned, method, total)
+        counts = [count for one in growths for count in (one.added, one.removed)]
+        known = [count for count in counts if count is not None]
+        rows = sum(known) if known and len(known) == len(counts) else None
+        return RefreshSizes(inputs, own, sum(changed.values()), scanned, method, rows)
 
-    def _changed_rows(self, read: TableRead, was: Earlier | None) -> int | None:
-        """Return the number of rows that commits added and removed; None if unknown."""
+    def _growth(self, read: TableRead, was: Earlier | None) -> Growth:
+        """Return the numbers of rows that commits added and removed since the last fill."""
         if was is None or was.other is not None:
-            return None
+            return Growth(None, None, None)
         metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)
-        growth = growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
-        if growth.added is None or growth.removed is None:
-            return None
-        return growth.added + growth.removed
+        return growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
 
     def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:
         """Return the bytes to read for finding the changed rows of an input; None if unknown."""

@@ -16,8 +16,8 @@ from itertools import takewhile
 from statistics import median
 from typing import Any, Literal
 
-Method = Literal["keys", "rows", "groups", "added"]
-"""Method of a refresh from changes; `added` is `rows` where no row is deleted."""
+Method = Literal["keys", "rows", "groups", "added", "added_groups"]
+"""Method of a refresh; `added…` are rows and groups of inputs that only gained rows."""
 
 
 class RefreshCode(str, Enum):
@@ -163,19 +163,29 @@ class MeasuredFill:
 
 WHOLE_FIXED = 0.9
 """Seconds of a whole computation without rows."""
-WHOLE_RATE = 0.42e-6
+WHOLE_RATE = 0.06e-6
 """Seconds per byte that a whole computation reads or writes."""
-SCAN_RATE = 0.30e-6
+SCAN_RATE = 0.04e-6
 """Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
-CHANGES_FIXED: dict[Method, float] = {"keys": 7.0, "rows": 5.0, "groups": 6.0, "added": 2.0}
+CHANGES_FIXED: dict[Method, float] = {
+    "keys": 2.5,
+    "rows": 3.0,
+    "groups": 2.5,
+    "added": 0.3,
+    "added_groups": 1.0,
+}
 """Seconds of a refresh without changes, by method."""
 CHANGES_RATE: dict[Method, float] = {
-    "keys": 3.7e-6,
-    "rows": 0.84e-6,
-    "groups": 0.84e-6,
-    "added": 0.84e-6,
+    "keys": 0.8e-6,
+    "rows": 5.0e-6,
+    "groups": 5.0e-6,
+    "added": 0.1e-6,
+    "added_groups": 0.1e-6,
 }
-"""Seconds per byte of changed rows, by method: with `keys`, more rows have the same keys."""
+"""Seconds per byte of changed rows, by method.
+
+With `keys`, more rows have the same keys; rows that went are compared before they are deleted.
+"""
 FEW_ROWS = 200
 """Number of changed rows up to which files without changed keys are skipped."""
 NEWEST = 30
@@ -215,7 +225,7 @@ class RefreshCosts:
             fills: Measured fills, the newest first.
             newest: Number of fills of each way to use; None for all.
 
-        >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 60_000_000, 100_000)]
+        >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 600_000_000, 1_000_000)]
         >>> slow = [3 * RULE_OF_THUMB.whole_seconds(one) for one in sizes]
         >>> fills = [MeasuredFill(False, *one) for one in zip(sizes, slow)]
         >>> [round(one, 1) for one in RULE_OF_THUMB.fit(fills).changes]
