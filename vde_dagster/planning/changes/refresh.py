@@ -244,7 +244,7 @@ class RefreshCosts:
 
 
 RULE_OF_THUMB = RefreshCosts()
-"""Costs before any fill was measured."""
+"""Costs before any fill was measured, in CPU seconds of two cores: 20,000 and 500,000 rows."""
 
 
 def choose_refresh(
