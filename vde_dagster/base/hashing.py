@@ -79,7 +79,7 @@ def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
 
 
 def from_hex(version: str) -> bytes:
-    """Return the bytes of a version in hexadecimal digits; hash a text of any other form."""
+    """Return the bytes of a hexadecimal text; if the text is not hexadecimal, return its digest."""
     try:
         raw = bytes.fromhex(version)
     except ValueError:

@@ -42,7 +42,7 @@ class Lakehouse(LakeHandles):
             raise
 
     def create_table(self, new: NewTable) -> bool:
-        """Create an unpartitioned table, optionally with a first branch, and its namespace."""
+        """Create an unpartitioned table and its namespace; if given, also create a first branch."""
         from vde_dagster.lakehouse.publishing.new_table import create_table
 
         return create_table(self, new)

@@ -223,7 +223,7 @@ def is_refused_call(name: str, letters: str) -> bool:
 
 
 class Row(NamedTuple):
-    """A line of the table: a pattern of arguments, and the result of calls that match it."""
+    """A pattern of arguments in the table of functions, with the result type of such calls."""
 
     places: tuple[frozenset[str], ...]
     many: bool
@@ -248,7 +248,7 @@ class Row(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def find_rows(name: str) -> tuple[Row, ...]:
-    """Return the patterns of a function."""
+    """Return the rows of the function table for one function."""
     rows: list[Row] = []
     for line in lines_by_key(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")

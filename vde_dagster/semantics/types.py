@@ -332,7 +332,7 @@ def _common_result(name: str, arguments: list[exp.Expr]) -> Type:
 
 
 def _starred_call(name: str, least: int) -> Type:
-    """Return the type of a call with a star, if it is the same for any number of arguments."""
+    """Return the type of a call with a star, or None if it depends on the number of arguments."""
     if name == "count":
         return data_type("BIGINT")
     found = {find_result(name, None, count) for count in range(max(least - 1, 1), _MANY)}

@@ -198,7 +198,7 @@ class Expanded:
 
 
 def place_in(runs: Runs, offset: int) -> int:
-    """Return the place of a character, as in `Runs`."""
+    """Return the original place of the character at an offset; see `Runs` for places."""
     start, place = runs[max(bisect_right(runs, (offset, sys.maxsize)) - 1, 0)]
     return place + offset - start if place >= 0 else place
 

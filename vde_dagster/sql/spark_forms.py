@@ -236,7 +236,10 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove a trailing comma, as in `SELECT a, FROM t`, unless `from` is a column."""
+    """Remove a trailing comma, as in `SELECT a, FROM t`.
+
+    The comma is kept if the word after it may be a column's name.
+    """
     if _word(tokens, index) != ",":
         return
     word, behind = _word(tokens, index + 1), _word(tokens, index + 2)

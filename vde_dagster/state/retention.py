@@ -294,7 +294,7 @@ def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
 def kept_versions(
     conn: Connection, policy: Retention, now: datetime
 ) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
-    """Split every environment's versions into versions to keep and to forget, with the reason.
+    """Return the versions to keep, by environment, and the reason for each version to forget.
 
     A version's age counts from the day when the next one replaced it. Versions with identical
     definitions, which hourly runs create, do not replace each other.

@@ -222,7 +222,11 @@ class Kept:
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Search files in one table: those in its folder, or all if the ledger lacks the table."""
+        """Search one table's metadata for the names of files.
+
+        If the ledger has the table, only files in the table's folder are searched. Otherwise all
+        wanted files are searched.
+        """
         asked = (here if names.is_known else wanted) - found.keys()
         if not asked:
             return
@@ -271,7 +275,10 @@ class Kept:
                         yield entry.data_file.file_path
 
     def _refresh(self, *, whole: bool) -> list[_TableNames]:
-        """Read the pointers and, if `whole`, return the newly read metadata of moved tables."""
+        """Read the pointers of all tables and views.
+
+        If `whole` is true, also read the metadata of tables whose pointer moved, and return it.
+        """
         pointers = self.lakehouse.catalog.every_pointer()
         self._pointers = frozenset(place_key(one.location) for one in pointers)
         if not whole:

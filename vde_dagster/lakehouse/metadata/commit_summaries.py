@@ -193,7 +193,14 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count added and removed rows of a line of commits, back to the first commit in `both`."""
+    """Count the rows that a line of commits added and removed.
+
+    Counting ends before the first commit in `both`. Returns None if a commit does not record the
+    numbers.
+
+    Args:
+        line: Snapshots of the commits, newest first.
+    """
     added = removed = 0
     parent = newest
     for snapshot in line:

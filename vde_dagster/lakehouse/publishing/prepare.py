@@ -50,7 +50,8 @@ class PreparedPublication:
 
     Args:
         announced: The changes to store with the publication, so that another process can finish it.
-        sources: Metadata files of physical tables that other tables show and that do not move.
+        sources: Metadata files of physical tables that are shown through published tables and do
+            not change in this publication, by the physical table's name.
     """
 
     swaps: tuple[Swap, ...]
@@ -80,8 +81,9 @@ class Differences:
     Args:
         changed: Definitions that the catalog does not have, each with the current pointer.
         dropped: Views to drop, each with the current pointer.
-        taken: Errors by name, for names that another object has.
-        sources: Metadata files of physical tables that other tables show in place of views.
+        taken: Errors for views whose name belongs to another object, by the view's name.
+        sources: Metadata files of physical tables that are published through another table in place
+            of a view, by the physical table's name.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]

@@ -90,7 +90,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A table that will be filled by another definition from now on."""
+    """A table that receives a new model definition for its future fills."""
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()

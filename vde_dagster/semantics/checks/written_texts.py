@@ -95,7 +95,7 @@ def joined_rows(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def joined_elements(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the texts of a list's elements."""
+    """Check how the elements of a list are written as texts when the list is joined to a text."""
     value = e.expressions[0].unnest()
     if called(value) == "array":
         return _find_text(e, origin, value.expressions, _short(origin), _common_scale(value))

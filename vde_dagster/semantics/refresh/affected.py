@@ -90,7 +90,10 @@ class Affected:
 
 
 def find_affected(query: Qualified, reading: int) -> Affected:
-    """Derive the query for the output rows that changes of one reading of a table affect.
+    """Derive the query for the output rows that change when rows of one table change.
+
+    Args:
+        reading: Number of the reference to the table in the query.
 
     Raises:
         NotRefreshableError: Any output row may change.
@@ -132,7 +135,7 @@ class _Step:
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> exp.Select:
-        """Return a query for the affected rows of `query`, with the columns that are known."""
+        """Return a query for the affected rows of `query`, with the output columns it can compute."""
         while isinstance(query, exp.Subquery):
             if set_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)
@@ -334,7 +337,7 @@ class _Step:
         if isinstance(place, exp.Subquery):
             place = place.parent if isinstance(place.parent, exp.In) else place
         if isinstance(place, exp.In) and not isinstance(place.this, exp.Tuple):
-            if _is_positive(place, select):
+            if _is_top_conjunct(place, select):
                 return self._correlated(_linked(self.query(outermost), place.this, own), outermost)
             if not _is_correlated(outermost):
                 return _compared(self.query(outermost), place.this, own)
@@ -590,7 +593,7 @@ def _is_distinct(query: exp.Query) -> bool:
     return isinstance(query, exp.SetOperation) or bool(query.args.get("distinct"))
 
 
-def _is_positive(node: exp.Expr, select: exp.Select) -> bool:
+def _is_top_conjunct(node: exp.Expr, select: exp.Select) -> bool:
     """Return whether a condition is a top-level conjunct (AND) of a SELECT's WHERE."""
     at = node.parent
     while isinstance(at, exp.And | exp.Paren):

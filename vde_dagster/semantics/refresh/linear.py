@@ -133,7 +133,10 @@ class _Signed:
         return holds(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> None:
-        """Empty the branch without changed rows; it stays because it affects the columns' types."""
+        """Derive the changed rows of a UNION ALL from the branch that reads the changed table.
+
+        The other branch stays without rows, because it affects the types of the columns.
+        """
         if not isinstance(query, exp.Union) or query.args.get("distinct"):
             raise NotRefreshableError("a set operation compares all rows", query)
         if query.args.get("by_name") or query.args.get("on"):

@@ -62,8 +62,9 @@ class Total:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the new value may be unknown. A sum is unknown if it is 0, a `max` if a value
-            that went is not less than it, and a `min` if such a value is not greater than it.
+        open: Whether the changes may not determine the new value. A sum is unknown if it is 0.
+            A `max` is unknown if it is at most as great as a removed value, and a `min` is unknown
+            if it is at least as great as a removed value.
     """
 
     column: str
@@ -75,7 +76,7 @@ class Total:
 
     @property
     def went(self) -> str:
-        """Name of the column with the values that went, for an open `max` or `min`; else empty."""
+        """Name of the column with removed values, for an open `max` or `min`; otherwise empty."""
         return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 

@@ -257,7 +257,7 @@ def without_defaults(node: Node, facts: Facts) -> Node:
 
 
 def _written(node: object) -> str | None:
-    """Return a literal in the form of `DEFAULTS`."""
+    """Return a literal's text as `DEFAULTS` writes it, or None if the node is not a literal."""
     if not isinstance(node, Node) or node.tag not in ("lit", "bool", "Null"):
         return None
     if node.tag == "lit":

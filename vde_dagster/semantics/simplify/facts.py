@@ -80,7 +80,10 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """Return a typed NULL; it has type TIMESTAMP_LTZ if a setting may change TIMESTAMP."""
+        """Return a NULL of the given type.
+
+        If a setting may change what TIMESTAMP means, its type is TIMESTAMP_LTZ.
+        """
         known = ZONED if self.unless_set(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
@@ -362,7 +365,7 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """Return the type of a column or literal if equal values of the type are identical."""
+    """Return a column's or literal's type; None if equal values of the type may look different."""
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):

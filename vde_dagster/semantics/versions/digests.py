@@ -60,7 +60,7 @@ class Digester:
         self._of_sets: dict[tuple[Frame, Derived], Frame] = {}
 
     def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
-        """Return the row digest of a query and the digests of its output columns."""
+        """Return the digest of a query's rows and the digests of its output columns."""
         return self._rel(rel, None)
 
     def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
@@ -379,7 +379,7 @@ class Digester:
 class Frame:
     """The labels of a group's sources; `parent` is the frame of the enclosing query.
 
-    If columns are equal in every row, `instead` maps them to one of them.
+    `instead` maps columns with the same value in every row to one column that represents them.
     """
 
     parent: Frame | None

@@ -157,7 +157,7 @@ class _Bracketer:
         return self._tokens[index].token_type if index < len(self._tokens) else None
 
     def _is_binary(self, run: _Run, index: int) -> bool:
-        """Return whether an operator has an operand on its left, unlike a sign or a star."""
+        """Return whether an operator such as `-` or `*` has an operand on its left."""
         if index == run.start:
             return False
         if run.operators and sum(run.operators[-1][:2]) == index:

@@ -216,7 +216,11 @@ class Recogniser:
         return known
 
     def _beginnings(self, call: _Call) -> tuple[int, int]:
-        """Return bit masks: tokens that match a rule alone, and first tokens of longer matches."""
+        """Return two bit masks of tokens that a rule can begin with.
+
+        The first mask has the tokens that match the rule alone; the second has the first tokens of
+        longer matches.
+        """
         known = self._begins.get(call)
         if known is not None:
             return known

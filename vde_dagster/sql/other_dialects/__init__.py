@@ -16,7 +16,8 @@ class Unwritable(ValueError):
     """The query has a form without an equivalent in Spark; the message names the form.
 
     Args:
-        types: Names of types, in capitals; the form's position is where one of them occurs.
+        types: Names of types, in capitals. The error is located at the first of these names in the
+            query.
 
     Attributes:
         function: Name of a function that is not in the list of verified functions, or None.

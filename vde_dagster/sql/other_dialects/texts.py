@@ -409,7 +409,8 @@ def formatted(node: exp.Format, dialect: str) -> Made:
     """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
 
     Raises:
-        Unwritable: The format, or the text of an argument's type, is unknown.
+        Unwritable: The format is not a literal, has more than plain `{}` places, or does not match
+            the number of arguments; or an argument may not be a text.
     """
     if dialect != "duckdb":
         return None

@@ -61,7 +61,9 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 
 
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
-    """Rewrite ARRAY_AGG of DuckDB and PostgreSQL, which keeps NULLs and is NULL for no rows.
+    """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
+
+    Unlike Spark's, it keeps NULLs, and it returns NULL if there are no rows.
 
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.

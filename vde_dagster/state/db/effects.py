@@ -28,7 +28,8 @@ class Effects(Protocol):
         """Return a context that surrounds one side effect.
 
         Args:
-            point: The effect's dotted name, such as `publish.commit`, constant for a line of code.
+            point: The effect's dotted name, such as `publish.commit`; each line of code has a fixed
+                name.
             detail: The object of the effect (a path, a table), for logs.
         """
         ...

@@ -108,10 +108,10 @@ class LeaseStore:
         *,
         by_time: bool = False,
     ) -> tuple[Lease | None, str, datetime]:
-        """Acquire a lease, or return its owner and its end.
+        """Acquire a lease; if another owner has it, return that owner and the lease's end.
 
         Args:
-            by_time: Whether another owner's lease counts until its end, even if that owner's
+            by_time: Whether another owner keeps the lease until its end, even if that owner's
                 process has ended.
         """
         now = self.database.clock.now()

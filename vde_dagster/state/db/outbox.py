@@ -130,7 +130,11 @@ class Outbox:
     ) -> list[OutboxRecord]:
         """Return the records that a process, such as a Dagster run, wrote under the name `origin`.
 
-        Unnumbered records are included only without `after` and `until`.
+        With `after` or `until`, records without a number are left out.
+
+        Args:
+            after: Return only records with a greater number.
+            until: Return only records with this number or a smaller one.
         """
         query = select(schema.outbox).where(_ROW.origin == origin, _IS_RECORD)
         if after is not None:
@@ -140,7 +144,7 @@ class Outbox:
         return self._read(query.order_by(_ROW.seq))
 
     def for_plan(self, plan_id: str, until: int) -> list[OutboxRecord]:
-        """Return the existing records of a plan, up to a number, in order."""
+        """Return a plan's existing records whose number is at most `until`, in order."""
         named = _ROW.subject.contains(f'"plan": {json.dumps(plan_id)}', autoescape=True)
         query = select(schema.outbox).where(named, _ROW.number <= until, _IS_RECORD)
         return self._read(query.order_by(_ROW.number))

@@ -159,7 +159,7 @@ def to_micros(value: datetime) -> int:
 
 
 def from_micros(value: int) -> datetime:
-    """Return the instant that is some microseconds after 1970 began (UTC)."""
+    """Convert microseconds since 1970 (UTC) to an instant."""
     return EPOCH + timedelta(microseconds=value)
 
 

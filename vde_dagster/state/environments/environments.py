@@ -251,7 +251,10 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Make a version later than the version before it, because versions are found by time."""
+    """Return the environment with a publication time that is later than the previous version's.
+
+    Versions are found by their time, so it must increase.
+    """
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()

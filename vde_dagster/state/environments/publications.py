@@ -73,7 +73,10 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """Record of a publication, or, if its status is `unused`, of files to delete."""
+    """Record of a publication.
+
+    A record with the status `unused` is not a publication: it lists files to delete.
+    """
 
     id: str
     environment: str
@@ -201,7 +204,7 @@ class PublicationStore:
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return the files of publications that may still happen, and the files that they replace.
+        """Return the files of unfinished publications, and the files that these files replace.
 
         Args:
             but: Ids of publications to leave out.
@@ -216,7 +219,7 @@ class PublicationStore:
         return found
 
     def mark_cleaned(self, publication_id: str) -> None:
-        """Record that no unused file of a publication remains."""
+        """Record that all unused files of a publication were deleted."""
         ended = (_ROW.publication_id == publication_id, _ROW.status != "intended")
         cleaned = update(schema.publications).where(*ended)
         cleaned = cleaned.values(cleaned_at=self.database.clock.now())

@@ -129,7 +129,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
     added = after.keys() - before.keys()
     changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
     _close(conn, environment.name, removed | changed, since, version)
-    opened = [after[name] for name in sorted(added | changed, key=_parts)]
+    opened = [after[name] for name in sorted(added | changed, key=_primary_key)]
     if opened:
         conn.execute(
             insert(schema.entries),
@@ -175,7 +175,7 @@ def _close(
     # By the whole primary key: SQLite would otherwise scan all open entries for each.
     rows = [
         {"ns": name.namespace, "model": name.name, "since": since[name]}
-        for name in sorted(names, key=_parts)
+        for name in sorted(names, key=_primary_key)
     ]
     if rows:
         table = schema.entries
@@ -192,8 +192,8 @@ def _close(
         )
 
 
-def _parts(name: ModelName) -> tuple[str, str]:
-    """Return a sort key for names, so that rows are written in primary key order."""
+def _primary_key(name: ModelName) -> tuple[str, str]:
+    """Return the namespace and the name of a model, to sort rows by the primary key."""
     return name.namespace, name.name
 
 
@@ -394,7 +394,7 @@ class VersionStore:
         return bool(self.database.value(query))
 
     def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
-        """Return whether this or a later version dropped the environment, and so ended its pins."""
+        """Return whether the environment was dropped in this version or in a later one."""
         known = schema.environment_versions.c
         query = select(known.version).where(
             known.environment == name, known.version >= version, known.dropped

@@ -104,7 +104,9 @@ _NO_FACTS = FillFacts()
 
 @dataclass(frozen=True, slots=True)
 class FillRecord:
-    """A filled and audited range of a table, which counts or is pending until a publication.
+    """A filled and audited range of a table.
+
+    A fill either counts, or is pending until it is published.
 
     Args:
         branch: The branch of a pending fill; empty if the fill counts, or nothing was computed.
@@ -157,7 +159,11 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Return the fill's row in the log or among pending fills, recorded at an instant (UTC)."""
+        """Return the fill as a row of `table`, which is the log or the table of pending fills.
+
+        Args:
+            at: The instant at which the fill was recorded (UTC).
+        """
         return row_from_value(
             self,
             table,
@@ -280,9 +286,12 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark as missing the ranges that `early` returned.
+        """Mark ranges as missing that were filled too early, because a machine's clock ran ahead.
 
-        The fills of these ranges get the current time, so that later fills count as newer.
+        The logged fills of these ranges are dated to `now`, so that fills after this one are newer.
+
+        Args:
+            early: Ranges to mark as missing, by table id; see `early()`.
         """
         late = now + STEP
 

@@ -99,7 +99,10 @@ class OutdatedStore:
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Record ranges that `auto_restatement_cron` restates, by table; their rows are valid."""
+        """Record ranges that `auto_restatement_cron` restates, by table id.
+
+        The current rows of these ranges stay valid.
+        """
 
         def work(conn: Connection) -> None:
             for table_id, (intervals, since) in asked.items():

@@ -44,7 +44,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """Audit run of an environment; results store its id in place of a plan's id."""
+    """Audit run of an environment. Its results store the run's id in the place of a plan's id."""
 
     id: str
     environment: str
@@ -147,7 +147,7 @@ class AuditStore:
         return found
 
     def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
-        """Return, by audit of a model's table, the plan (or run) of its newest result."""
+        """Return, for each audit of a model's table, the plan or run of its newest result."""
         table = schema.audit_results.c
         newest = (
             select(func.max(table.seq))

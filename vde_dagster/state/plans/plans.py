@@ -53,7 +53,8 @@ class PlanRecord:
     """The record of a plan, without its content.
 
     Args:
-        message: The reason for a failure, or the author and reason of a rejection, or None.
+        message: For a failed plan, the reason. For a rejected plan, the author and the reason.
+            Otherwise None.
     """
 
     id: str
@@ -192,7 +193,7 @@ class PlanStore:
         return _record(row) if row is not None else None
 
     def approved(self) -> list[PlanRecord]:
-        """Return, per environment, the last plan whose apply began, if it has not finished.
+        """Return, for each environment, the plan that was started last, unless it has finished.
 
         Runs of missing intervals are left out: they do not change definitions.
         """

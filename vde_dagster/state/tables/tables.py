@@ -242,7 +242,7 @@ class TableStore:
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
-        """Record the parts of units, by table id, that are about to be filled."""
+        """Record the parts of intervals that are about to be filled, each with its table's id."""
         listed, since = list(parts), self.database.clock.now()
 
         def work(conn: Connection) -> None:
