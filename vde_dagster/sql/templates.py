@@ -129,11 +129,13 @@ _PIECES = re.compile(
 
 
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
-    """Rewrite `# why` as `--why` if the dialect has `#` comments; offsets do not change.
+    """Rewrite comments such as `# why` as `--why` if the dialect has `#` comments.
 
-    If `#` is not followed by a space, `--` does not fit, and blanks replace the comment.
+    Offsets do not change. If `#` is not followed by a space, there is no room for `--`, and blanks
+    replace the whole comment.
 
-    `dialect` is used if the file's first header does not name a dialect.
+    Args:
+        dialect: The dialect to assume if no header of the file names a dialect.
     """
     if "#" not in source.text:
         return source

@@ -373,7 +373,7 @@ def normalized_location(location: str) -> str:
 
 
 def _flaw(metadata: Any) -> str | None:
-    """Return a defect of a metadata file, or None; readers would report it with unclear errors.
+    """Return a description of a metadata file's defect, or None if no defect is found.
 
     Raises:
         KeyError, TypeError, AttributeError: A field is missing, or has an unexpected form.

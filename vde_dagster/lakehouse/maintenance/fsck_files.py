@@ -66,7 +66,13 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file to check, with its table or view, its entry, and the file that names it (`above`)."""
+    """A file to check.
+
+    Args:
+        ref: The table or view that the file belongs to.
+        of: The entry of the file in the file that names it.
+        above: The file that names this file.
+    """
 
     ref: TableRef
     is_current: bool

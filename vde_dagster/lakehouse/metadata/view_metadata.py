@@ -104,7 +104,10 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the versions with this definition included, and its id; an equal one is reused."""
+    """Return the versions of a view including a definition's version, and this version's id.
+
+    If an equal version exists, no version is added.
+    """
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}
         for dialect, sql in definition.queries.items()

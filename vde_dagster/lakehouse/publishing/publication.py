@@ -63,9 +63,10 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A rollback of a table to an earlier snapshot with the ranges that were filled then.
+    """A rollback of a table to an earlier snapshot.
 
     Args:
+        filled: The ranges that were filled in the earlier snapshot.
         expected: The current snapshot; if the table has another one, the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
         as_of: Ranges that became outdated after this time (UTC) become valid again, because their

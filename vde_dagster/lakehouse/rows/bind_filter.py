@@ -126,7 +126,8 @@ class _Column:
 
         Args:
             judge: Returns whether each value fulfills the condition.
-            files: Creates PyIceberg's condition from the column's name and `values`.
+            files: Creates PyIceberg's condition for skipping files, from the column's name and
+                `values`.
         """
         # PyIceberg's statistics must be for this very field, and for all of its values.
         plain = isinstance(self.type, types.PrimitiveType) and "." not in self.dotted_name
@@ -324,7 +325,12 @@ def _among_numbers(column: _Column, sign: str, value: float) -> RowTest:
 
 
 def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
-    """Convert a value of a non-numeric column to Arrow's type and PyIceberg's type (or None)."""
+    """Convert a value for comparison with a non-numeric column.
+
+    Returns:
+        The value in Arrow's type, and the value for PyIceberg's conditions. The second value is
+        None if no condition can be given to PyIceberg.
+    """
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):
         if isinstance(value, str):

@@ -209,7 +209,10 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda; its nesting depth and their positions replace the parameters' names."""
+    """Bind a lambda.
+
+    Its parameters are identified by the nesting depth and their position, not by their names.
+    """
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)

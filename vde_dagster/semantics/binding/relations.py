@@ -220,7 +220,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
 
 
 def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """Bind the plain query that has the lineage of a PIVOT or UNPIVOT."""
+    """Bind a PIVOT or UNPIVOT through a plain query with the same lineage."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []

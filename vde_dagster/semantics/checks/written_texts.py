@@ -114,7 +114,10 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text; a cast inside of `concat(coalesce(…))` is a translated CONCAT."""
+    """Check a cast to a text.
+
+    In `concat(coalesce(CAST(…)))`, which is how CONCAT is translated, more types are reported.
+    """
     around = e.parent or e
     is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())

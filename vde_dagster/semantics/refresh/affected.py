@@ -77,12 +77,12 @@ CHANGED = "vde_changed"
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A query for the values that affected output rows may have in some columns.
+    """A query for the affected output rows, with the output columns that it can compute.
 
     Args:
-        columns: Names of the output columns whose values are known, in lower case.
-        query: Returns these columns. Its tables are `vde_0`, `vde_1`, … as in `Qualified`, and
-            `vde_changed` for the reading that changes.
+        columns: Names of these output columns, in lower case.
+        query: Its tables are named `vde_0`, `vde_1`, … as in `Qualified`. The changed table is
+            named `vde_changed`.
     """
 
     columns: tuple[str, ...]
@@ -135,7 +135,7 @@ class _Step:
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> exp.Select:
-        """Return a query for the affected rows of `query`, with the output columns it can compute."""
+        """Return a query for the affected rows of `query`, with the output columns it can give."""
         while isinstance(query, exp.Subquery):
             if set_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)
@@ -203,7 +203,7 @@ class _Step:
         return _only(made, outputs, no_column(select, sources.lost))
 
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
-        """Return a SELECT over the changed rows in place of their source, with adapted joins."""
+        """Return facts about a SELECT's sources, and a SELECT that reads only the changed rows."""
         begin = select.args.get("from_")
         if begin is None:
             raise NotRefreshableError("a part of it reads no table", select)
@@ -448,9 +448,11 @@ class _Step:
         parts: Sequence[exp.Expr] | None,
         sources: _Sources,
     ) -> exp.Expr:
-        """Rewrite an output to use known columns that conditions make equal to its own columns.
+        """Replace an output's columns by known columns that conditions make equal to them.
 
-        If the query groups or partitions by `parts`, only these columns are used.
+        Args:
+            parts: If given, only these columns may be used, because the query groups or partitions
+                by them.
         """
         if self._holds(value) or value.find(exp.Query):
             return value
@@ -515,7 +517,7 @@ class _Step:
         return found
 
     def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
-        """Return, by column, the columns of the same type that conditions make equal to it."""
+        """For each column, return the columns of the same type that conditions make equal to it."""
         equal: dict[Place, set[Place]] = {}
         for one, other in equal_columns(known):
             if self._type(made, one) == self._type(made, other) is not None:

@@ -35,7 +35,11 @@ class KeySteps:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Query for the key values that are affected when one reading of a table changes."""
+    """Query for the key values that are affected when one table changes.
+
+    Args:
+        reading: Number of the reference to this table in the query.
+    """
 
     reading: int
     affected: Affected
@@ -88,7 +92,7 @@ def key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Derive the key and the queries of an already qualified query; see `find_key_steps`."""
+    """Do the work of `find_key_steps` for a query that is already qualified."""
     steps = tuple(
         Step(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)

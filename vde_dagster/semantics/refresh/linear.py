@@ -86,7 +86,7 @@ def find_row_steps(query: Qualified, changed: Collection[str]) -> RowSteps:
         changed: Tables that changed, as the schema names them.
 
     Raises:
-        NotRefreshableError: A reading of a changed table is not linear.
+        NotRefreshableError: The result's changes cannot be computed from a table's changed rows.
 
     >>> from vde_dagster.semantics.refresh.qualified import qualify
     >>> schema = {"o": {"id": "INT", "c": "INT"}, "c": {"id": "INT", "name": "STRING"}}
@@ -103,7 +103,11 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 
 
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
-    """Return the query over the changed rows of a reading, with their sign as its last column."""
+    """Return a query for the changed output rows, with `vde_sign` as its last column.
+
+    Args:
+        reading: Number of the reference to the changed table in the query.
+    """
     root = query.tree.copy()
     leaf = find_reading(root, reading)
     _Signed(leaf).query(root)

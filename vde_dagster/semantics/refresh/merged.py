@@ -216,7 +216,11 @@ class _Groups:
     def _values(
         self, total: Total, call: exp.Expr, argument: exp.Expr | None, inner: str
     ) -> dict[str, str]:
-        """Write Spark SQL of the values that a changed row adds to an aggregate, by column."""
+        """Write, as Spark SQL, what a changed row adds to an aggregate.
+
+        Returns:
+            SQL expressions by column name.
+        """
         value, type_ = quote(inner), self._types[total.column]
         if isinstance(call, exp.Count):
             value = SIGN if argument is None else f"IF({value} IS NULL, 0, {SIGN})"

@@ -96,7 +96,7 @@ def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
 
 
 def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Merge neighboring branches with equal values; drop conditions that an earlier one repeats."""
+    """Merge neighboring branches with equal values, and drop branches that repeat a condition."""
     made: list[Branch] = []
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
@@ -221,7 +221,7 @@ def into_branches(node: Node, facts: Facts) -> Node:
 
 
 def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> Node | None:
-    """Return the operator's result for one branch's value, or None if it is not a constant."""
+    """Apply an operator to a branch's value and a constant; None if the result is not constant."""
     if is_null(value):
         if node.tag == "nseq":
             return None

@@ -193,7 +193,11 @@ def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node]
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
-    """Create a copy of an EXISTS; `known` maps the columns to replace in its conditions."""
+    """Create a copy of an EXISTS whose conditions have some columns replaced.
+
+    Args:
+        known: The replacement of each column.
+    """
     terms, asked = parts.terms, rel.group
     conditions = [replaced(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)

@@ -194,7 +194,10 @@ def _keeps_values(source: Derived) -> bool:
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
-    """Remove keys that are literals, but keep one key: without a key, there is always a row."""
+    """Remove grouping keys that are literals, but keep at least one key.
+
+    A grouping without keys always returns a row, even if there are no input rows.
+    """
     if source.op != "agg" or len(source.keys) != 1:
         return
     keys = list(source.keys[0].parts)

@@ -195,7 +195,7 @@ def ask_without_limits(parts: Parts) -> None:
 def _correlates_plainly(group: Group) -> bool:
     """Return whether all correlated conditions of a group compare columns without a cast.
 
-    If a condition casts a column, Spark takes the first rows per value of another column.
+    With a cast, Spark applies the LIMIT to each value of a different column.
     """
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]

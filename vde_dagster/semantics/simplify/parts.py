@@ -27,7 +27,8 @@ class Parts:
     """The groups, relations and windows of a query, for rules that search all of them.
 
     Args:
-        groups: Inner groups first; groups over which windows are computed are in `windowed`.
+        groups: The groups of the query, inner groups first. Groups that windows are computed over
+            are listed in `windowed`.
         frozen: Sources of windows. Conditions outside apply after the window, so they must not be
             moved into these sources.
         shared: Groups that several sources share, or that occur in a window's conditions.

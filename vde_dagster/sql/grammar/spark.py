@@ -201,7 +201,7 @@ def _network_text(one: ClassFile) -> str:
 
 
 def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
-    """Allow aliases in GROUP BY only after `|>`, as Spark does."""
+    """Change Spark's rule for GROUP BY to refuse aliases, except after `|>`."""
     clause, named = rules["aggregationClause"], rules["namedExpression"]
     plain = rules["expression"]
     own = [state for state, rule in enumerate(network.rule_of) if rule == clause]
@@ -413,7 +413,7 @@ class Lexer:
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
         """Return the number and the end of a token that begins with a letter or a space.
 
-        The number is cached for other texts if no character after the next one affects it.
+        The result is cached if it depends only on the token and the character after it.
         """
         kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
         if ends == stopped == end:

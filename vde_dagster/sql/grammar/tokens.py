@@ -414,7 +414,7 @@ def _literal_call(token: Token, name: str, text: str) -> list[Token]:
 
 
 def _prefixed_literal(text: str, token: Token) -> list[Token]:
-    """Convert the literal `X'1F'` to a call, like `X '1F'`."""
+    """Convert the literal `X'1F'` to a call, in the same way as `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
         return [like(token, T.VAR, written)]  # 0x1F, which is a name in Spark.

@@ -151,7 +151,7 @@ def _is_length(value: exp.Expr) -> bool:
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Rewrite IS NOT as NOT and IS, because SQLGlot has a separate form for PostgreSQL."""
+    """Rewrite `x IS NOT y` as `NOT x IS y`, which is the form that SQLGlot uses for Spark."""
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -249,7 +249,7 @@ def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
 
 
 def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
-    """Rewrite `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
+    """Swap the arguments of DuckDB's `strftime('%Y', day)`, because DuckDB allows both orders."""
     form, value = node.this, node.args["format"]
     if dialect != "duckdb" or not form.is_string or value.is_string:
         return None

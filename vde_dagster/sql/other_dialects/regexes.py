@@ -217,7 +217,10 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Rewrite a regular expression test; match the whole text if the dialect does so."""
+    """Rewrite a test with a regular expression.
+
+    In some dialects, the expression must match the whole text.
+    """
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))

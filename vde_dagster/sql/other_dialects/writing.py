@@ -145,7 +145,7 @@ def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Return hidden columns for an outer ORDER BY by values that are not in the SELECT list."""
+    """Replace sort keys that are not in the SELECT list by hidden columns; return these columns."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}

@@ -107,7 +107,10 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
 
 
 class _LiteralInt(Dumper):
-    """Writes negative integers in parentheses, because in -32768::SMALLINT the cast is first."""
+    """Writes negative integers in parentheses.
+
+    Without parentheses, `-32768::SMALLINT` casts 32768 before it is negated.
+    """
 
     def dump(self, obj: int) -> bytes:
         """Return an integer's digits."""

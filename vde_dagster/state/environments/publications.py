@@ -36,7 +36,8 @@ class ReturnedTo:
     """Target snapshot of a table's rollback.
 
     Args:
-        expected: The Iceberg snapshot that readers see before the rollback; None without rows.
+        expected: The Iceberg snapshot that readers see before the rollback; None if the table is
+            empty.
     """
 
     expected: int | None

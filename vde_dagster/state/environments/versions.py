@@ -412,7 +412,12 @@ class VersionStore:
     def entry_changes(
         self, name: str, first: int, last: int
     ) -> dict[int, dict[ModelName, tuple[Entry | None, Entry | None]]]:
-        """Return changes of entries by version, from `first` to `last`: (new, previous)."""
+        """Return the changes of an environment's entries from version `first` to version `last`.
+
+        Returns:
+            By version and model, the new and the previous entry. The new entry of a removed model is
+            None, and so is the previous entry of an added model.
+        """
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
             entry.environment == name,
@@ -479,9 +484,10 @@ class VersionStore:
 def kept_since(
     environment: str | ColumnElement[str], version: int | ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Return the condition that no entry of an environment was opened or closed since a version.
+    """Return a SQL condition: the environment's entries have not changed since a version.
 
-    The condition is false for a forgotten version, because its closed entries are deleted.
+    For a forgotten version the condition is false: its old entries are deleted, so changes since
+    that version cannot be seen.
     """
     entry, known = schema.entries.c, schema.environment_versions.c
     moved = exists().where(

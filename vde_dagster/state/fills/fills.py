@@ -249,7 +249,10 @@ class FillStore:
         self.database.run(connection, work, name="state.record_intervals")
 
     def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
-        """Write an outbox record on an attempt to fill a range; no other table records attempts."""
+        """Write an outbox record on an attempt to fill a range.
+
+        Attempts are recorded only in the outbox.
+        """
         self.database.run_transaction(
             lambda conn: add_fill_record(self.database, conn, kind, fill, **more),
             name="state.note_fill",

@@ -81,8 +81,8 @@ class PlanStore:
         A definition that an environment shows keeps the id under which it is stored.
 
         Args:
-            once: Whether a proposal is not stored if an equal proposal waits: two sensors may
-                create the same one.
+            once: Whether to store nothing if an equal proposal is already waiting. For example, two
+                sensors may create the same proposal.
 
         Returns:
             The plan's id, or the id of the equal proposal.

@@ -84,7 +84,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return one of two records of a column: the record with more fields inside of the column."""
+    """Return the record with more nested fields, of two records of the same column."""
     return other if len(other.fields) > len(column.fields) else column
 
 

@@ -10,7 +10,7 @@ down_revision = "0022"
 
 
 def upgrade() -> None:
-    """Add the column of the warehouse, set to the common folder of all tables, if there is one."""
+    """Add the column `warehouse`, and store the tables' common warehouse folder if there is one."""
     op.add_column("vde_project", sa.Column("warehouse", sa.String(1000)))
     tables = op.get_bind().execute(
         sa.text(
