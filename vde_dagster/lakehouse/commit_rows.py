@@ -36,7 +36,12 @@ _YEAR_ONE = -62_135_596_800_000_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Number of rows that a commit added to a range, and bytes of the files with only such rows."""
+    """Rows that a commit added to one range.
+
+    Args:
+        rows: Number of these rows.
+        bytes: Size of the files with only such rows; None if unknown.
+    """
 
     rows: int
     bytes: int | None

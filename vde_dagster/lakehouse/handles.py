@@ -70,7 +70,7 @@ class LakeHandles:
         return self.metadata_locations([ref]).get(ref)
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
-        """Return the metadata files of those given names that are tables, with one lookup."""
+        """Look up the metadata files of tables; names of views and missing names are left out."""
         pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 

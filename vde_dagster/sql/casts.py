@@ -150,8 +150,8 @@ def _sorted_text(kind: exp.DataType) -> str:
 def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     """Return the field names of each struct that a query creates for an output column.
 
-    If the column's own expression creates no struct, the column may get one from any subquery. Then
-    all structs are returned that the query does not create for another output column.
+    If the column's own expression creates no struct, its structs may come from a subquery. In this
+    case, all structs of the query are returned, except those of the other output columns.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())

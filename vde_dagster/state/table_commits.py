@@ -38,8 +38,8 @@ class TableCommit:
     """State changes to write in the transaction of a table's commit, and their conditions.
 
     Args:
-        filled: The range that the commit adds to `main`; if set, no environment may show the table
-            yet.
+        filled: The range that the commit adds to `main`. With it, the commit fails if an
+            environment shows the table.
     """
 
     lease: Lease | None = None

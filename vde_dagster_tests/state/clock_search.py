@@ -77,8 +77,8 @@ class Simulated(ServersClock):
         self._compare(self._ask)
         return super().now()
 
-    def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
-        super().require_right(self._ask, anew=True)
+    def require_agreement(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
+        super().require_agreement(self._ask, anew=True)
 
 
 class World:

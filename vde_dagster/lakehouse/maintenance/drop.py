@@ -60,7 +60,10 @@ class _Drop:
 
 
 def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
-    """Drop tables; check each folder before the table is claimed, and again before deletion."""
+    """Drop tables with their folders.
+
+    Each folder is checked before the table is claimed, and again before the folder is deleted.
+    """
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:

@@ -208,7 +208,7 @@ def _all(
 
 
 def _database(lakehouse: LakeHandles) -> list[Finding]:
-    """Check the state's SQLite file; PostgreSQL is not checked, which is its operator's task."""
+    """Check the state's SQLite file; return no findings for PostgreSQL."""
     database = lakehouse.store.database
     if not database.is_sqlite:
         return []

@@ -264,7 +264,7 @@ def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Remove repeated files; keep the node for current readers if there is one."""
+    """Remove repeated files; of equal files, prefer a node that current readers need."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)

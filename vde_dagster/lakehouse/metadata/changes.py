@@ -254,7 +254,7 @@ def _new_schema(metadata: Json, fields: list[Json], last_column_id: int) -> Upda
 
 
 def requirements(metadata: Json, updates: Sequence[Json]) -> list[Json]:
-    """Return conditions, which make the catalog refuse the updates if the table has changed."""
+    """Return conditions for the catalog to refuse the updates if the table has changed."""
     needed: list[Json] = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
     actions = {one["action"] for one in updates}
     if "add-schema" in actions:

@@ -145,8 +145,8 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Count the rows that were added and removed between two snapshots, as far as known.
 
-    A rewritten row counts as removed and as added. The rows of a reverted commit count the other
-    way round: rows that it added count as removed.
+    A rewritten row counts as removed and as added. If a commit was reverted, the rows that it added
+    count as removed, and the rows that it removed count as added.
     """
     left, found = list(history(metadata, before)), list(history(metadata, after))
     both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}

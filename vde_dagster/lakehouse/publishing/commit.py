@@ -181,8 +181,8 @@ def change_at_last(
 
     Args:
         change: Returns the updates for given metadata.
-        also: Checks and records for the state's transaction, or a function that returns them after
-            `change` was called.
+        also: State changes to write in the same transaction. A function is called after `change`
+            and returns these state changes.
 
     Raises:
         ConflictError: The table no longer exists, or other writers were faster each time.

@@ -99,7 +99,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A new version of another environment, which keeps showing the old state of moved tables."""
+    """A new version of another environment that keeps showing its tables' earlier rows."""
 
     environment: Environment
     base_version: int

@@ -266,7 +266,7 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write a version of another environment, which keeps showing the earlier rows of tables."""
+    """Write a new version of another environment that keeps showing its tables' earlier rows."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
@@ -298,7 +298,10 @@ def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Public
 def _filled_after(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> dict[str, IntervalSet]:
-    """Return, by table id, the ranges that will be filled once an outside catalog has moved."""
+    """Return the filled ranges of tables after the publication, by table id.
+
+    The result is empty unless an outside catalog moves the pointers after the transaction.
+    """
     store, plan_id = lakehouse.store, publication.plan_id
     if not lakehouse.catalog.form.follows:
         return {}

@@ -264,7 +264,11 @@ def _compared(column: _Column, sign: str, value: Value) -> RowTest:
 
 
 def _ordered(column: _Column, sign: str, value: pa.Scalar, for_files: Any) -> RowTest:
-    """Return a test that compares with a value; `for_files` is the value for PyIceberg, or None."""
+    """Return a test that compares a column with a value.
+
+    Args:
+        for_files: The value for PyIceberg's condition, or None if no files can be skipped.
+    """
     compare = _COMPARE[sign]
     if for_files is None or sign == "!=":
         return column.test(lambda values: compare(values, value))

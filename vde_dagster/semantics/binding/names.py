@@ -25,7 +25,8 @@ class NamedSource:
 
     Args:
         parts: The alias, or the parts of the table's name.
-        nodes: Expressions of a merged subquery's columns; for a table, created on demand.
+        nodes: Expressions of a subquery's columns, by name. A table's expressions are created when
+            they are first needed.
         open: Whether the columns are unknown, so that any name may exist.
         rest: The table with unknown columns that this subquery includes with a star.
         wraps: Outer joins that can replace this entry's rows by NULLs, the innermost first.

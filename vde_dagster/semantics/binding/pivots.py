@@ -89,7 +89,7 @@ def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
 
 
 def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """Yield, for each value in `FOR … IN (…)`, its output name and the values of the keys."""
+    """Yield, for each element of `FOR … IN (…)`, the name of its output column and its values."""
     for one in listed:
         value = one.this if isinstance(one, (exp.PivotAlias, exp.Alias)) else one
         name = one.alias

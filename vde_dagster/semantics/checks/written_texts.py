@@ -379,7 +379,7 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
     """Report decimals that lose their last digits because of their common type in DuckDB.
 
-    A type has at most 38 digits; if more are needed, it keeps those before the point.
+    A type has at most 38 digits. If more are needed, digits after the point are lost.
     """
     if origin.dialect != "duckdb":
         return None

@@ -111,7 +111,7 @@ def find_affected(query: Qualified, reading: int) -> Affected:
 
 @dataclass(slots=True)
 class _Sources:
-    """Which columns are known in a SELECT after one of its sources became the changed rows.
+    """Facts about the sources of a SELECT in which the changed rows replace one source.
 
     Args:
         changed: Alias of the source with the changed rows; None if they are in a subquery of an
@@ -323,7 +323,7 @@ class _Step:
         found.lost.update((*before, alias))
 
     def _met(self, select: exp.Select) -> exp.Expr:
-        """Return the condition that a row meets changed rows in a subquery of an expression."""
+        """Return a condition for the rows that a change of a subquery's rows can affect."""
         at: exp.Expr = self._leaf
         outermost: exp.Expr | None = None
         while at is not select:
@@ -350,7 +350,11 @@ class _Step:
         )
 
     def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
-        """Return an EXISTS of a query for changed rows; the query must be correlated."""
+        """Return an EXISTS of a query for changed rows.
+
+        Raises:
+            NotRefreshableError: The query is not correlated.
+        """
         if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
@@ -566,10 +570,10 @@ def _is_correlated(query: exp.Expr) -> bool:
 
 
 def _compared(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
-    """Return the condition for rows whose IN or NOT IN may change with the subquery's rows.
+    """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
 
-    IN depends on the subquery's rows that equal the outer expression, and on its NULLs. If the
-    outer expression is NULL, IN depends on whether the subquery has rows.
+    The condition is true for rows whose value is NULL or among the subquery's rows. It is true for
+    all rows if the subquery's rows contain a NULL.
     """
     source = exp.Subquery(
         this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("vde_nulls"))

@@ -97,7 +97,10 @@ class GroupSteps:
     values: Mapping[str, str]
 
     def write(self, relation: Relation) -> str:
-        """Return Spark SQL with a row for each changed row: its key and the values it adds."""
+        """Return a query with one row for each changed row of the inputs.
+
+        Each row has the key of its group, and the values that it adds to the group.
+        """
         listed = ", ".join(f"{value} AS {quote(name)}" for name, value in self.values.items())
         return f"SELECT {listed} FROM ({self.rows.write(relation)}) AS changed"
 

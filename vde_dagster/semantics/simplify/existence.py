@@ -64,7 +64,10 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """Return the expression in a subquery that computes a column, if its value is the same."""
+    """Return the expression that computes a column inside nested subqueries.
+
+    The search ends before a subquery that may change the column's value.
+    """
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         if source.op == "left" or len(source.keys) > 1:

@@ -109,7 +109,7 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Return a digest of each source's conditions, which distinguishes equal sources."""
+        """Return a digest of the conditions on each source, to tell equal sources apart."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -126,7 +126,7 @@ class Digester:
         return marks
 
     def _numbered(self, group: Group, frame: Frame, rows: list[bytes]) -> Closed:
-        """Hash a group after its independent sources got labels."""
+        """Hash a group whose independent sources already have labels."""
         free = list(frame.labels)
         equal = self._equalities(group, frame)
         labels = sorted(frame.labels.values())

@@ -247,7 +247,10 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Merge the sources of several expressions; keep the stronger of two kinds of a column."""
+    """Merge the sources of several expressions.
+
+    If expressions use a column in different kinds, the strongest kind is kept.
+    """
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}

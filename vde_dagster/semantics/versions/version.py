@@ -29,8 +29,8 @@ def canonicaliser() -> str:
 class SemanticVersion:
     """The hashes of a query's rows and of its columns.
 
-    Two models with equal `rows` return the same rows on any data, if only columns with equal
-    versions are compared: the multisets of the columns' values are equal.
+    If two models have equal `rows`, their columns with equal hashes have the same rows on any data.
+    A row that occurs several times occurs equally often in both results.
 
     Args:
         columns: Digest of each output's expression by lower-case name, in order.

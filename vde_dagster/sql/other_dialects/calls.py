@@ -347,7 +347,7 @@ def _epoch(node: exp.TimeToUnix, dialect: str) -> Made:
 
 
 def _seconds(value: exp.Expr) -> exp.Expr:
-    """Return the seconds since 1970, or between two times, with fractions."""
+    """Convert a time to seconds since 1970, or a time difference to seconds, with fractions."""
     inner = value.unnest()
     ends = [value]
     if isinstance(inner, exp.Sub) and not isinstance(inner.expression, exp.Interval):

@@ -57,7 +57,7 @@ def compared_rows(node: exp.Binary, dialect: str) -> Made:
 
 
 def rows_between(node: exp.Between, dialect: str) -> Made:
-    """Raise Unwritable for BETWEEN of rows."""
+    """Raise Unwritable if the operand of BETWEEN is a row, such as `(a, b)`."""
     if isinstance(node.this.unnest(), exp.Tuple):
         raise Unwritable("BETWEEN of rows")
     return None

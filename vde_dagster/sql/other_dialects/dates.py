@@ -194,8 +194,8 @@ _SQL_SERVER_UNITS = _pairs(
 def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
     """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
-    SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. Redshift returns a
-    timestamp.
+    SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. For Redshift, the operand
+    is cast to a timestamp, because Redshift returns a timestamp.
 
     Raises:
         Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
@@ -280,9 +280,10 @@ def _letters(form: str, dialect: str) -> str:
 
 
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
-    """Rewrite a formatting of times, if SQLGlot does not translate its format correctly.
+    """Rewrite the formatting of a time if SQLGlot does not translate the format correctly.
 
-    These formats have the day of the year, letters as plain text, or milliseconds.
+    SQLGlot fails for formats with the day of the year, with letters as plain text, or with
+    milliseconds.
     """
     form = node.args.get("format")
     if form is None or not form.is_string:
@@ -324,9 +325,9 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 
 
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Rewrite a cast to a date or time that fails at run time for a text of digits.
+    """Rewrite a cast of a text to a date or time, so that it fails for a text of digits alone.
 
-    Snowflake reads digits as seconds since 1970; Spark would read them as a year.
+    Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     """
     text = exp.cast(value.copy(), "TEXT")
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))

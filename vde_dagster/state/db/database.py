@@ -254,7 +254,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether the database or its server is at fault rather than a statement."""
+    """Return whether the database or its server caused an error, and not the statement."""
     return isinstance(error, DBAPIError) and (
         is_disconnect(error)
         or is_transient(error)
@@ -312,7 +312,7 @@ class Database:
             self.before_writing = None
         with self.engine.connect() as connection:
             if isinstance(self.clock, ServersClock):
-                self.clock.require_right(partial(_time_beside, connection))
+                self.clock.require_agreement(partial(_time_beside, connection))
             connection = connection.execution_options(
                 **{_BEGIN: "BEGIN IMMEDIATE", TRANSACTION: (self.effects, name)}
             )
@@ -342,7 +342,7 @@ class Database:
     def require_right_clock(self, connection: Connection) -> None:
         """Check again, in a writing transaction, that the clocks of machine and server agree."""
         if isinstance(self.clock, ServersClock):
-            self.clock.require_right(partial(_time_in, connection), anew=True)
+            self.clock.require_agreement(partial(_time_in, connection), anew=True)
 
     def _servers_time(self) -> datetime:
         with self.reading() as connection:
@@ -387,8 +387,8 @@ class Database:
         Args:
             work: Writes through the connection; called at each attempt, so it may change nothing
                 but the database.
-            idempotent: Whether repeating a committed transaction is harmless; then it is also
-                retried after a lost response.
+            idempotent: Whether the transaction may be repeated after it was committed. If so, it is
+                retried after a commit's response was lost.
             beside: Tables to lock from the fifth attempt on, so that no other process writes them.
                 The first one must be the table that all writers lock first.
 

@@ -97,8 +97,16 @@ class ServersClock:
     def sleep(self, seconds: float) -> None:
         self.machine.sleep(seconds)
 
-    def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
-        """Make sure that the machine's clock and the server's agree to within some seconds."""
+    def require_agreement(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
+        """Check that the machine's clock and the server's clock differ by at most some seconds.
+
+        Args:
+            ask: Returns the time of the server's clock.
+            anew: Whether to compare the clocks now, even if they were compared shortly before.
+
+        Raises:
+            UsageError: The clocks differ by more.
+        """
         if anew or self._ahead is None or time.monotonic() - self._compared > _FRESH_SECONDS:
             self._compare(ask)
         assert self._ahead is not None

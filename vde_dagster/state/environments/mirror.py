@@ -44,8 +44,8 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        watched_until: Time (UTC) until which a dead writer's request may still change the view, or
-            None.
+        watched_until: Time (UTC) until which the request of a process that has ended may still
+            change the view; None if no such request is possible.
     """
 
     wanted: WantedView

@@ -177,7 +177,10 @@ class FillRecord:
 
 
 def read_fill(row: Row[Any]) -> FillRecord:
-    """Read a fill from a row of the log, or of pending fills; unselected facts are empty."""
+    """Read a fill from a row of the log, or of the table of pending fills.
+
+    Facts whose columns were not selected are empty.
+    """
     columns = row._mapping
     return value_from_row(
         FillRecord,
@@ -324,7 +327,11 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record that a rollback undid commits of a table, or restored them."""
+        """Record that a rollback undid a table's commits, or that it restored them.
+
+        Args:
+            undone: True if the commits were undone, False if they were restored.
+        """
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)

@@ -30,7 +30,8 @@ class PendingStore:
         """Record that a range is written and audited on a branch; repeating it is harmless.
 
         Args:
-            announced: Whether the fill waits for an immediate commit, not for a publication.
+            announced: Whether the fill is committed immediately. Otherwise it waits for a
+                publication, and an outbox record is written.
 
         Raises:
             LeaseLostError: The lease on the table belongs to another process.

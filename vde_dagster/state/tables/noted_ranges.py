@@ -36,11 +36,10 @@ def note_ranges(
     ranges: Collection[NotedRange],
     since: datetime,
 ) -> None:
-    """Record ranges of a table, replacing ranges within them.
+    """Record ranges of a table, and delete recorded ranges that lie within them.
 
     Args:
-        since: Fills of plans whose apply begins after this time (UTC) remove the ranges that they
-            cover.
+        since: Time (UTC). If a plan's apply begins later, its fills remove the ranges they cover.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -82,7 +81,7 @@ def settle_ranges(
 
 
 def read_parts(conn: Connection, table_ids: Sequence[str]) -> dict[str, tuple[Part, ...]]:
-    """Return the partly filled units of tables, by table id."""
+    """Return the filled parts of unfinished time units, by table id; see `Part`."""
     found: dict[str, tuple[Part, ...]] = {}
     for row in among(conn, _PARTS, _PART.table_id, table_ids):
         part = Part(Interval(row.start_at, row.end_at), IntervalUnit[row.unit])

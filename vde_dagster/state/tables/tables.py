@@ -242,7 +242,11 @@ class TableStore:
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
-        """Record the parts of intervals that are about to be filled, each with its table's id."""
+        """Record parts of unfinished time units that are about to be filled; see `Part`.
+
+        Args:
+            parts: Each part with its table's id.
+        """
         listed, since = list(parts), self.database.clock.now()
 
         def work(conn: Connection) -> None:

@@ -10,6 +10,6 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    """Add columns for logins; the upgrade renews roles, because they now write through views."""
+    """Add columns for the names of database logins."""
     for table in ("vde_leases", "vde_view_types"):
         op.add_column(table, sa.Column("db_user", sa.String(255)))
