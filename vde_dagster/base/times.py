@@ -124,7 +124,7 @@ def parse_day(text: str) -> date:
 
 
 def parse_end(text: str) -> datetime:
-    """Read the end of a range: a date includes that day, an instant is exclusive.
+    """Read the end of a range: a date whose whole day is included, or an exclusive instant.
 
     Returns:
         The first instant after the range (UTC).

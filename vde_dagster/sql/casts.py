@@ -151,7 +151,7 @@ def struct_fields(query: str, column: str) -> list[tuple[str, ...]]:
     """Return the field names of each struct that a query creates for an output column.
 
     If the column's own expression creates no struct, its structs may come from a subquery. In this
-    case, all structs of the query are returned, except those of the other output columns.
+    case, all structs that the query creates are returned, without structs of other output columns.
     """
     tree = read_query(query).tree
     outputs = getattr(tree, "selects", ())

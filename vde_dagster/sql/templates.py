@@ -131,8 +131,8 @@ _PIECES = re.compile(
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     """Rewrite comments such as `# why` as `--why` if the dialect has `#` comments.
 
-    Offsets do not change. If `#` is not followed by a space, there is no room for `--`, and blanks
-    replace the whole comment.
+    Offsets do not change. If `#` is not followed by a space, `--` does not fit, and blanks replace
+    the whole comment.
 
     Args:
         dialect: The dialect to assume if no header of the file names a dialect.

@@ -226,7 +226,10 @@ class _Looking:
         ]
 
     def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
-        """Return sizes of data files in object stores, from folder listings to save requests."""
+        """Return the sizes of data files in object stores.
+
+        Whole folders are listed, because this needs fewer requests.
+        """
         remote = {
             node.of.file_path.rpartition("/data/")[0]
             for node in data

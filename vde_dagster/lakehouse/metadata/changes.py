@@ -184,7 +184,7 @@ def append_columns(metadata: Json, columns: Iterable[tuple[str, str]]) -> Update
 
 
 def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) -> Any:
-    """Return a nested type with the fields of `wanted` added that its structs do not have."""
+    """Return a nested type whose structs also have the fields that only `wanted` has."""
     if isinstance(kind, str) or not wanted.expressions:
         return kind
     if kind["type"] != "struct":

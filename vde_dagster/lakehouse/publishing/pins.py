@@ -73,7 +73,12 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find the heads of those tables of a publication that have no head in the state."""
+    """Find the heads and places of the tables that a publication pins.
+
+    Args:
+        changed: Ids of tables whose columns change.
+        moved: Heads of tables after the publication, which need not be read.
+    """
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)

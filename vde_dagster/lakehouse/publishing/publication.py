@@ -170,8 +170,8 @@ class TableMove:
         """Return updates for the part of the change that the current metadata does not have yet.
 
         Args:
-            to: The commit that a branch moves to, as stored with the publication; None in records
-                of older versions of vde, which removed the plan's branch after the move.
+            to: The commit that a branch moves to, as stored with the publication. Older versions of
+                vde stored None, and removed the plan's branch after the move.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
@@ -276,7 +276,7 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return branches of plans whose unpublished commits all wrote to this table or preview."""
+    """Return the branches of plans with unpublished commits to this table or preview only."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

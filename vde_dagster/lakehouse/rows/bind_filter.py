@@ -332,8 +332,8 @@ def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
     """Convert a value for comparison with a non-numeric column.
 
     Returns:
-        The value in Arrow's type, and the value for PyIceberg's conditions. The second value is
-        None if no condition can be given to PyIceberg.
+        The value in Arrow's type, and the value for PyIceberg's conditions; None instead of the
+        latter if PyIceberg cannot skip files by it.
     """
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):

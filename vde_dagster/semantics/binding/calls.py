@@ -70,7 +70,7 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
 
 
 def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return lists of a call's arguments; Spark needs a common type for those in one list."""
+    """Group a call's arguments by type: Spark needs a common type for the arguments in one list."""
     if name in OF_ONE_TYPE:
         return [arguments]
     if name == "map":

@@ -341,7 +341,10 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; a query without these only records its ORDER BY."""
+    """Apply LIMIT and OFFSET to a query.
+
+    If the query has neither, its ORDER BY is only recorded.
+    """
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset

@@ -286,7 +286,10 @@ class _Values:
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the expressions that a choice, column or window takes its value from, or None."""
+        """Return the expressions whose value an expression returns, such as the branches of a CASE.
+
+        Return None if the expression computes its value in another way.
+        """
         if isinstance(e, _AROUND):
             return [e.this]
         if isinstance(e, exp.Column):

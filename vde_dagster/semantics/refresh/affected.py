@@ -111,7 +111,7 @@ def find_affected(query: Qualified, reading: int) -> Affected:
 
 @dataclass(slots=True)
 class _Sources:
-    """Facts about the sources of a SELECT in which the changed rows replace one source.
+    """Facts about a SELECT's sources after the changed rows replaced one source.
 
     Args:
         changed: Alias of the source with the changed rows; None if they are in a subquery of an
@@ -476,7 +476,7 @@ class _Step:
         return value.copy().transform(determined)
 
     def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
-        """Return whether an expression has the same value for affected rows and changed rows."""
+        """Return whether an expression is known for every affected row, given the changed rows."""
         if coalesced(expression) in sources.pairs:
             return True
         if isinstance(expression, exp.Column):

@@ -18,7 +18,7 @@ class KeySteps:
 
     Args:
         key: Output columns of the key, in lower case.
-        steps: One query for each reading of a changed table.
+        steps: One query for each reference to a changed table.
     """
 
     key: tuple[str, ...]

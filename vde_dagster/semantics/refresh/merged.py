@@ -160,7 +160,7 @@ class _Groups:
         return Qualified(tree, self._query.readings, self._query.schema)
 
     def steps(self) -> GroupSteps:
-        """Return the steps; their `rows` are still empty."""
+        """Return the queries without their `rows`, which the caller adds."""
         key: list[str] = []
         found: list[tuple[str, exp.Expr, exp.Expr | None]] = []
         for output in self._tree.selects:

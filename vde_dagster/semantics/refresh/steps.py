@@ -28,12 +28,14 @@ Relation = Callable[[str, State], str]
 def write_step(
     tree: exp.Query, query: Qualified, reading: int, relation: Relation, changed: State
 ) -> str:
-    """Return Spark SQL of a query over the changes of one reading of a table.
+    """Return Spark SQL of a query for the rows that change when one table changes.
 
-    Readings with lower numbers read rows after the changes, those with higher numbers before.
+    The query may refer to several changed tables. References with a lower number than `reading` use
+    the rows after the changes, and references with a higher number use the rows before the changes.
 
     Args:
-        tree: The query; the reading that changes is the table `vde_changed`.
+        tree: The query; the changed table is named `vde_changed`.
+        reading: Number of the reference to the changed table.
         relation: Returns a query for a table's rows in a state.
         changed: The state to read for `vde_changed`.
     """

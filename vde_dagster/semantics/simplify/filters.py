@@ -196,7 +196,7 @@ def _keeps_values(source: Derived) -> bool:
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
     """Remove grouping keys that are literals, but keep at least one key.
 
-    A grouping without keys always returns a row, even if there are no input rows.
+    A grouping without keys returns a row even for an empty input.
     """
     if source.op != "agg" or len(source.keys) != 1:
         return

@@ -61,8 +61,9 @@ def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
 def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
     """Add implied conditions, and drop conditions that follow from stronger ones.
 
-    `given` are conditions on outer rows that are also true. They are not returned, and no
-    condition is derived for a column that only they name.
+    Args:
+        given: Conditions on outer rows that are also true. They are not returned. If a column
+            occurs only in them, no condition is derived for it.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
@@ -231,7 +232,7 @@ class Classes:
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of equal columns that can replace each other, because equal is identical."""
+    """Return classes of columns that can replace each other, because equal values are identical."""
     return _joined(conditions, _alike)
 
 
@@ -245,7 +246,7 @@ def equal_values(conditions: Iterable[Node]) -> Classes:
 
 
 def _like(one: Node, two: Node) -> bool:
-    """Return whether equality of two expressions can be combined with further equalities."""
+    """Return whether an equality may be used to derive more equalities from others."""
     if not {one.tag, two.tag} <= {"ref", "lit"}:
         return False
     left, right = value_type(one), value_type(two)

@@ -87,7 +87,10 @@ def _counted(condition: Node, facts: Facts) -> Node:
 
 
 def _count(argument: Node, body: Node, facts: Facts) -> Node:
-    """Simplify COUNT of an expression to a count of all rows or of the rows that fulfill a condition."""
+    """Simplify COUNT of an expression to a count of rows.
+
+    All rows are counted, or only the rows that fulfill a condition.
+    """
     if argument.tag == "Distinct":
         return body
     if is_null(argument):

@@ -75,7 +75,10 @@ class Digester:
     # groups
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
-        """Hash a group; digests of `tail` decide between orders of sources with equal hashes."""
+        """Hash a group.
+
+        If sources have equal hashes, the digests of `tail` determine their order.
+        """
         free = [s for s in group.sources if not _is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]

@@ -125,7 +125,10 @@ fails: with blanks in Snowflake, and with an exponent after more than 18 digits.
 
 
 def tried_number(node: exp.TryCast, dialect: str) -> Made:
-    """Rewrite a TRY_CAST of a text that returns the dialect's number or fails at run time."""
+    """Rewrite a TRY_CAST of a text to a number.
+
+    If the dialect may read the text as another number than Spark, the query fails at run time.
+    """
     key = (dialect, node.to.this)
     kind = node.to.sql("spark")
     if node.meta.get("checked") or _fraction(node.this, dialect) is not None:

@@ -380,7 +380,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 
 
 def capitalized(node: exp.Initcap, dialect: str) -> Made:
-    """Rewrite INITCAP for dialects whose words end at other characters than blanks."""
+    """Rewrite INITCAP for dialects that separate words at more characters than whitespace."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
         return None

@@ -37,7 +37,7 @@ def not_a_number(node: exp.IsNan, dialect: str) -> Made:
 
 
 def new_id(node: exp.Uuid, dialect: str) -> Made:
-    """Rewrite SQL Server's NEWID in upper case, as in SQL Server."""
+    """Rewrite SQL Server's NEWID so that it returns upper-case letters, as in SQL Server."""
     return call("UPPER", node.copy()) if dialect in ("tsql", "fabric") else None
 
 
@@ -63,7 +63,7 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
 
-    Unlike Spark's, it keeps NULLs, and it returns NULL if there are no rows.
+    Unlike Spark's, it keeps NULLs, and it returns NULL if it has no input rows.
 
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.

@@ -176,7 +176,7 @@ class LogStore:
             )
             rows = [value_from_row(LogEntry, row) for row in found]
             checked = check(rows, head)
-            return checked if checked.wrong else _without_gaps(conn, rows, checked)
+            return checked if checked.wrong else _with_gaps_checked(conn, rows, checked)
 
 
 def is_hash(text: str) -> bool:
@@ -212,8 +212,12 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
     return Verified(len(rows), last)
 
 
-def _without_gaps(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
-    """Find versions that were created after the log began but have no row in it."""
+def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
+    """Check that the log has a row for each version created after the log began.
+
+    Returns:
+        `checked`, or the first gap.
+    """
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:

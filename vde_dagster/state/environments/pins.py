@@ -107,7 +107,7 @@ class Pin:
 
     @property
     def state_to_hold(self) -> HeldState:
-        """The pinned state, for an entry that keeps showing it when the table moves on."""
+        """The pinned state, for an environment that keeps showing it after the table changes."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
@@ -382,7 +382,7 @@ _OF_LIVE = _ENVIRONMENT.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """Table whose pin differs from the previous version's.
+    """A table whose pin differs from the pin in the previous version.
 
     Args:
         is_new: Whether the previous version did not show the table.

@@ -52,11 +52,11 @@ class PublishedFile:
     Args:
         ref: The table or view whose pointer moves to the file; None for data files, and in records
             of older code.
-        branch: The branch whose snapshot becomes the table's `main`; for a rollback, the branch
-            that moves instead of `main`.
-        table_id: The table whose pending fills count as filled once it has moved.
+        branch: For a table that moves forward, the branch with the new rows. For a rollback, the
+            branch that moves instead of `main`.
+        table_id: The table that moves. Once it has moved, its pending fills count as filled.
         returned: The target of a rollback; None if the table moves forward.
-        into: The branch that moves instead of `main`, if the table moves forward.
+        into: For a table that moves forward, the branch that moves instead of `main`.
         snapshot_id: The target Iceberg snapshot.
     """
 
@@ -268,7 +268,10 @@ def _file_values(file: PublishedFile) -> list[Any]:
 
 
 def _file(values: list[Any]) -> PublishedFile:
-    """Read a file's values; older code wrote only the first three."""
+    """Create the record of a file from its stored list of values.
+
+    Older code stored only the first three values.
+    """
     known: Any = PublishedFile(*values)
     back = known.returned
     read: PublishedFile = replace(

@@ -415,8 +415,8 @@ class VersionStore:
         """Return the changes of an environment's entries from version `first` to version `last`.
 
         Returns:
-            By version and model, the new and the previous entry. The new entry of a removed model
-            is None, and so is the previous entry of an added model.
+            By version and model, the new and the previous entry. A removed model has None in place of
+            the new entry, and an added model has None in place of the previous entry.
         """
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(

@@ -117,7 +117,11 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Rewrite the given snapshots whose rows are unreadable or invalid, and return them."""
+        """Write the given snapshots again if their stored content is unreadable or invalid.
+
+        Returns:
+            The snapshots that were written.
+        """
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
