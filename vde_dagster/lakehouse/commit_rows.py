@@ -148,8 +148,8 @@ def _values(
 ) -> Iterator[tuple[Any, int]]:
     """Yield the distinct values of a file's column with their counts.
 
-    Instants are rounded down to the largest step that divides all ranges, so that few distinct
-    values remain.
+    Instants are rounded down to multiples of a step, so that there are few distinct values. The
+    start and end of every range are multiples of this step.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

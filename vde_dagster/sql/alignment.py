@@ -16,11 +16,14 @@ _NAME = 3
 
 
 def counterpart(query: str, sent: str, start: int, end: int, *, whole: bool = False) -> int | None:
-    """Return the offset in an author's query that corresponds to a range of the query sent.
+    """Find the place in an author's query that matches a range of the query sent to the engine.
 
     Args:
         start, end: The range in `sent`; it includes at least the first word.
         whole: Whether all words of the range must occur in the query; by default, a part suffices.
+
+    Returns:
+        The offset in the author's query, or None if no place matches.
     """
     words, own = _words(sent), _words(query)
     first = next((i for i, word in enumerate(words) if word.start >= start), None)
@@ -44,7 +47,10 @@ def _words(text: str) -> list[Token]:
 def _find(texts: Sequence[str], spans: Iterable[tuple[int, int]], own: list[Token]) -> int | None:
     """Return the position in `own` of the first span of `texts` that occurs there, or None.
 
-    A span is (begin, length). If it occurs several times, the words around it decide.
+    If a span occurs several times in `own`, the words before and after it decide.
+
+    Args:
+        spans: (begin, length) of each span in `texts`.
     """
     theirs = [word.text for word in own]
     for first, length in spans:

@@ -185,7 +185,11 @@ class Expanded:
         return Expanded.joined([*parts, self.part(done, len(self.text))])
 
     def through(self, outer: Expanded) -> Expanded:
-        """Combine two expansions: this text was expanded from `outer`, which came from the file."""
+        """Combine two expansions of a text.
+
+        This text was expanded from `outer`, and `outer` was expanded from the file. The offsets of
+        the result refer to the file.
+        """
         runs: list[tuple[int, int]] = []
         ends = [*(start for start, _ in self.runs[1:]), len(self.text)]
         for (start, place), end in zip(self.runs, ends, strict=True):

@@ -215,7 +215,7 @@ def _plain_trees(
 
 
 def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
-    """Join adjacent strings in the same quotes into one string with a quote between them."""
+    """Join adjacent strings in the same quotes, with one quote between the joined texts."""
     joined: list[Token] = []
     for token in tokens:
         last = joined[-1] if joined else None

@@ -290,8 +290,8 @@ class ProjectStore:
         """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
-            publishes: Whether production is published. Only then may the warehouse of an older
-                state be recorded, because other logins may not change that row.
+            publishes: Whether production is published. A warehouse that an older state lacks is
+                recorded only then, because only logins that publish may change that row.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own

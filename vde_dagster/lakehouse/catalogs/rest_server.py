@@ -150,7 +150,7 @@ class RestServer:
         return made
 
     def drop(self, what: str, ref: TableRef) -> bool:
-        """Remove a table or view (`tables` or `views`) without its files; return whether it existed."""
+        """Remove a table or view (`tables` or `views`), but not its files; true if it existed."""
         keeping = {"purgeRequested": "false"} if what == "tables" else {}
         return self.reach(
             lambda client: bool(client.ask("DELETE", *_place(what, ref), None, keeping)),

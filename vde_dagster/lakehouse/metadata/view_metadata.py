@@ -136,7 +136,10 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Drop old versions, and the log entries up to the last entry of a dropped version."""
+    """Drop old versions of a view, and shorten its log.
+
+    The log then begins after the last entry of a dropped version.
+    """
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []

@@ -159,7 +159,12 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Find held states of tables in the tables' metadata; a state that is gone is left out."""
+    """Look up earlier states of tables in the tables' metadata.
+
+    Args:
+        states: The table's name and the state, by table id. A state that no longer exists is left
+            out of the result.
+    """
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 

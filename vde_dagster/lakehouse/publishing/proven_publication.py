@@ -116,7 +116,7 @@ class _Proof:
         return rows or self._check_types(file, table)
 
     def _check_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
-        """Return the reason why a table would not move to its pinned snapshot, or None."""
+        """Return a description of a difference between a table's planned move and its pin, or None."""
         pin = self.pins.get(table.id)
         if pin is None:
             return f"version {self.made.version} pins no rows of {table.ref}"

@@ -46,7 +46,9 @@ def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
 
 
 def whole(type_: types.IcebergType, value: Value) -> Decimal:
-    """Convert a value to a number of units of a type; the number may have a fraction.
+    """Convert a value to a number in the unit of a type, for example days for a date.
+
+    The number may have a fraction.
 
     Raises:
         ValueError: The value is not valid for the type; the message has a valid example.
@@ -97,7 +99,11 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Convert a number of units to a PyIceberg literal; None if PyIceberg has none for the type."""
+    """Convert a number to a PyIceberg literal of a type, or None if PyIceberg has no such literal.
+
+    Args:
+        units: For a date, the days since 1970. For an instant, the microseconds since 1970.
+    """
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):

@@ -296,7 +296,7 @@ class Group:
 
 
 class _Exporting:
-    """A source that gets additional columns when outer expressions refer to inner ones."""
+    """A source whose `columns` grow when an outer expression refers to another inner expression."""
 
     __slots__ = ()
     columns: list[Node]

@@ -81,7 +81,7 @@ def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
 
 
 def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return lists of a call's arguments; Spark compares the arguments of each list."""
+    """Group a call's arguments: Spark compares the arguments in one list with each other."""
     if name == "nullif":
         return [arguments]
     searched = arguments[1:-1:2] if name == "decode" else []

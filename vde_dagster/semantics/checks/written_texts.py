@@ -174,7 +174,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return lower-case names of outputs whose values become other texts than on Spark."""
+    """Return the outputs that Spark would cast to other texts than the dialect, in lower case."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -320,7 +320,7 @@ class _Values:
                 yield one
 
     def has_scale(self, e: exp.Expr) -> bool:
-        """Return whether each value of a decimal has as many digits as its Spark type declares."""
+        """Return whether the values of a decimal have the number of digits that its Spark type has."""
         if isinstance(e, CONSTANTS) or kind_of_value(e) == "int" or id(e) in self._seen:
             return True
         self._seen.add(id(e))

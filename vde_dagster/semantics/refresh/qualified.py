@@ -57,8 +57,9 @@ class Qualified:
     """A query whose columns all name their sources, as `o.id` does.
 
     Args:
-        tree: The query. Each place that reads a table names it `vde_0`, `vde_1`, …, with an alias.
-        readings: Names of the tables that became `vde_0`, `vde_1`, …, as in the schema.
+        tree: The query. Its references to tables are renamed to `vde_0`, `vde_1`, …, and each has
+            an alias.
+        readings: The original names of the tables `vde_0`, `vde_1`, …, as in the schema.
         schema: Types by column and table.
     """
 

@@ -36,7 +36,9 @@ _MOST_ROUNDS = 8
 def drop_empty(parts: Parts, *, only_written: bool) -> None:
     """Remove relations without rows, and rewrite all queries without rows to the same form.
 
-    `only_written` is true before all other rewrites, when each FALSE was written in the query.
+    Args:
+        only_written: Whether every FALSE in the query was written by its author, because no other
+            rewrite has run yet.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))

@@ -278,7 +278,7 @@ class Facts:
         return left == right or {left, right} <= {*WHOLE, DOUBLE}
 
     def casts(self, kind: str | None, target: str) -> bool:
-        """Return whether Spark allows a cast between two types, both in ANSI mode and with TRY_CAST."""
+        """Return whether Spark allows a cast between two types, in ANSI mode and with TRY_CAST."""
         if kind is None or _plain(target) is None:
             return False
         families = [_family(kind), _family(target)]

@@ -216,7 +216,11 @@ class _Above:
         self._frozen = parts.frozen
 
     def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
-        """Apply `change` to the expressions over a group's rows."""
+        """Apply `change` to the expressions over a group's rows.
+
+        Args:
+            most_keys: A grouping with more grouping sets than this stays unchanged.
+        """
         source, rel = self.derived.get(group), self._rels.get(group)
         if rel is not None:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]

@@ -80,7 +80,7 @@ def _whole_number(literal: Node, other: Node, facts: Facts) -> Node | None:
 
 
 def _is_exact(other: Node, floating: bool, scale: int, facts: Facts) -> bool:
-    """Return whether a comparison with a literal has the same result with an INT instead."""
+    """Return whether replacing a comparison's literal by an INT keeps the comparison's result."""
     kind = facts.type(other)
     if kind == DOUBLE:
         return True

@@ -48,15 +48,20 @@ class _State:
         self.moves: dict[int, _Move] = {}
 
 
-class _Asked:
-    """The search for matches of a rule from a position; `waiting` callers get each match's end."""
+class _Search:
+    """The search for matches of a rule that begin at one position.
+
+    Args:
+        ends: The ends of the matches that were found.
+        waiting: Callers that get the end of each further match.
+    """
 
     __slots__ = ("ends", "seen", "waiting")
 
     def __init__(self) -> None:
         self.ends: dict[int, None] = {}
         self.seen: set[tuple[_State, int]] = set()
-        self.waiting: list[tuple[_Asked, _State]] = []
+        self.waiting: list[tuple[_Search, _State]] = []
 
 
 class Recogniser:
@@ -90,9 +95,9 @@ class Recogniser:
         size = len(kinds)
         tokens = (*kinds, 0)
         state = self._start((self._network.starts[rule], 0))
-        root = _Asked()
-        known: dict[tuple[_State, int], _Asked] = {}
-        todo: list[tuple[_Asked, _State, int]] = [(root, state, 0)]
+        root = _Search()
+        known: dict[tuple[_State, int], _Search] = {}
+        todo: list[tuple[_Search, _State, int]] = [(root, state, 0)]
         far = 0
         there: list[_State] = []
         push = todo.append
@@ -121,7 +126,7 @@ class Recogniser:
             for called, behind in calls:
                 child = known.get((called, at))
                 if child is None:
-                    child = known[called, at] = _Asked()
+                    child = known[called, at] = _Search()
                     push((child, called, at))
                 child.waiting.append((asked, behind))
                 for end in child.ends:

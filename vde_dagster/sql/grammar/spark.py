@@ -88,7 +88,7 @@ class SparkGrammar:
             for name in names:
                 called = name in self._rules
                 last = (self._rules if called else self._tokens).get(name, END)
-                _go_on(network, self._rules[rule], last, called=called)
+                _forbid_end_after(network, self._rules[rule], last, called=called)
         barred = {
             self._rules[rule]: Barred(
                 [self._tokens[name] for name in names if name in self._tokens],
@@ -226,8 +226,12 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
             ]
 
 
-def _go_on(network: Network, rule: int, last: int, *, called: bool) -> None:
-    """Forbid that a rule ends after the token `last` or, if `called`, after the rule `last`."""
+def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -> None:
+    """Change a rule of the grammar so that it cannot end after a token or after a called rule.
+
+    Args:
+        last: Number of the token or, if `called` is true, of the called rule.
+    """
 
     def ends(state: int) -> bool:
         return state in network.stops or any(map(skips, network.edges[state]))

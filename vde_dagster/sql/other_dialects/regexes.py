@@ -205,7 +205,7 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
 def _may_be_empty(pattern: str) -> bool:
     """Return whether a pattern may match an empty text directly after another match.
 
-    Java replaces the empty match, too; RE2 does not.
+    A replacement in Java replaces this empty match, and a replacement in RE2 does not.
     """
     if not re.sub(r"[$^]|\\[Az]", "", pattern):
         return False

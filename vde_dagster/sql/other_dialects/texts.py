@@ -203,7 +203,10 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Raise Unwritable if a separator is computed or empty: others then split into characters."""
+    """Raise Unwritable for a SPLIT whose separator is computed or empty.
+
+    Other engines split into characters if the separator is empty.
+    """
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None
@@ -359,7 +362,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
 
 
 def position(node: exp.StrPosition, dialect: str) -> Made:
-    """Raise Unwritable if a search may begin at a text's end: from a negative or computed place."""
+    """Raise Unwritable if a search has a computed start, or a negative one (counted from the end)."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):

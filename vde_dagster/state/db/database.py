@@ -424,8 +424,8 @@ class Database:
     def _end_stalled(self) -> None:
         """Make the server end stalled transactions that hold locks.
 
-        If the server refuses this, because the state has no roles or the login may only read, the
-        waiting transaction continues to wait.
+        The server may refuse this, because the state has no roles or the login may only read. In this
+        case, no error is raised.
         """
         end = text("SELECT vde_end_stalled()")
         with (

@@ -111,7 +111,10 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value like the SQL in `guards`; different sequences never have equal bytes."""
+    """Encode a value for hashing, in the same way as the SQL in `guards`.
+
+    Different sequences of values never have equal bytes.
+    """
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")

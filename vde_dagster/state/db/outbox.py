@@ -224,7 +224,7 @@ class Outbox:
 
 
 def tell(database: Database, connection: Connection, kind: RecordKind, **subject: Any) -> None:
-    """Write a record, in the transaction of the change that it describes."""
+    """Write an outbox record, in the transaction of the change that it describes."""
     row = {
         "kind": kind,
         "subject": json.dumps(subject),

@@ -31,7 +31,12 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """Target of a mirrored view: its definition as JSON, and a hash; None to delete the view."""
+    """The definition that a mirrored view should have, or the intention to delete the view.
+
+    Args:
+        hash: Hash of the definition; None to delete the view.
+        definition: The definition as JSON; None to delete the view.
+    """
 
     ref: TableRef
     environment: str

@@ -415,8 +415,8 @@ class VersionStore:
         """Return the changes of an environment's entries from version `first` to version `last`.
 
         Returns:
-            By version and model, the new and the previous entry. A removed model has None in place of
-            the new entry, and an added model has None in place of the previous entry.
+            By version and model, the new and the previous entry. A removed model has None in place
+            of the new entry, and an added model has None in place of the previous entry.
         """
         entry = schema.entries.c
         query = select(*ENTRY, entry.valid_from, entry.valid_to).where(
@@ -468,9 +468,9 @@ class VersionStore:
         return current if kept else None
 
     def entry_times(self, name: str, version: int) -> dict[ModelName, datetime]:
-        """Return, by model, the time (UTC) since which the entries of a version are shown.
+        """Return, by model, the time (UTC) since which a version's entries have been shown.
 
-        Models whose entry was introduced by a forgotten publication are left out.
+        A model is left out if the version that introduced its entry was forgotten.
         """
         entry, known = schema.entries.c, schema.environment_versions.c
         query = (

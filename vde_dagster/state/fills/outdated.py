@@ -167,7 +167,10 @@ class World:
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield the entries that a change of rows reaches: a `Scope` for each different version."""
+        """Yield a `Scope` for each version of the environment in which a changed model has a new entry.
+
+        A scope has only the entries of models whose rows the change affects.
+        """
         names = reached((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})
