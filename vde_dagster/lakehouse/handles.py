@@ -61,7 +61,7 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the folders that publications created in the warehouse, for any state store."""
+        """Return the warehouse folders that publications created, also for other state stores."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 

@@ -37,8 +37,8 @@ class _Drop:
     """A table to drop.
 
     Args:
-        folder: The folder to delete; None for a branch, and None unless the folder is proven to
-            be this table's.
+        folder: The folder to delete, once it is proven to be this table's. None before that, and
+            for a branch.
         pointer: The metadata file that the catalog points to, if it is proven to be this table's.
     """
 

@@ -84,7 +84,7 @@ def commit_swap(
     `finish_publication.recover` can complete it if the process ends in between.
 
     Args:
-        also: Checks and records for the state's transaction.
+        also: State changes to write in the same transaction, with their conditions.
         shown: New metadata of tables that only show this table; only on `InTransaction` catalogs.
 
     Raises:

@@ -116,7 +116,7 @@ class _Proof:
         return rows or self._check_types(file, table)
 
     def _check_rows(self, file: PublishedFile, table: PhysicalTable) -> str | None:
-        """Return a description of a difference between a table's planned move and its pin, or None."""
+        """Return how a table's planned move differs from its pin, or None if they are equal."""
         pin = self.pins.get(table.id)
         if pin is None:
             return f"version {self.made.version} pins no rows of {table.ref}"

@@ -279,8 +279,8 @@ def _hold(
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
     """Restore the filled ranges of the tables that are rolled back.
 
-    If an outside catalog moves the tables after this transaction, only ranges that are filled both
-    before and after the rollback count as filled until then.
+    An outside catalog moves the tables only after this transaction. Until then, only ranges that
+    are filled both before and after the rollback count as filled.
     """
     if not publication.returns:
         return

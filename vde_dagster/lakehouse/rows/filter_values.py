@@ -33,7 +33,10 @@ _INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
 
 
 def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
-    """Return a type's least and greatest number of units; None if the type has no units."""
+    """Return the least and greatest number that a type stores, in the unit of `whole`.
+
+    Return None for a type that does not store whole numbers.
+    """
     if isinstance(type_, (types.IntegerType, types.DateType)):
         return -(2**31), 2**31 - 1
     if isinstance(type_, types.TimeType):

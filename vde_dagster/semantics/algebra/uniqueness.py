@@ -100,9 +100,9 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     def fixed(node: Node) -> bool:
         if node.tag == "lit":
             return True
-        if _stands(node, own, known):
+        if _is_determined(node, own, known):
             return True
-        return any(_stands(other, own, known) for other in bound.get(node, ()))
+        return any(_is_determined(other, own, known) for other in bound.get(node, ()))
 
     found = True
     while rest and found:
@@ -122,7 +122,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     return known
 
 
-def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
+def _is_determined(node: Node, own: set[Any], known: set[Any]) -> bool:
     """Return whether a row of the known sources determines an expression's value."""
     if node.tag in ("window", "scalar", "unknown"):
         return False

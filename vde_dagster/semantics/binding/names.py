@@ -233,8 +233,8 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
     """Return a separate node for a subquery's column in a query with grouping sets.
 
-    A grouping set that leaves out the column as a key makes the column NULL; the expression that
-    computes the column in the subquery does not become NULL.
+    In a grouping set that leaves out this column, the column is NULL. The expression that computes
+    the column in the subquery is not NULL, so that the two need different nodes.
     """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:

@@ -320,7 +320,7 @@ class _Values:
                 yield one
 
     def has_scale(self, e: exp.Expr) -> bool:
-        """Return whether the values of a decimal have the number of digits that its Spark type has."""
+        """Return whether a decimal's values have the number of digits that its Spark type has."""
         if isinstance(e, CONSTANTS) or kind_of_value(e) == "int" or id(e) in self._seen:
             return True
         self._seen.add(id(e))

@@ -283,7 +283,7 @@ class _Step:
             found.lost.add(alias)  # More rows without it.
 
     def _meet(self, made: exp.Select, source: exp.Expr, known: list[exp.Expr]) -> None:
-        """Add a join that keeps only those of a source's rows that join with changed rows."""
+        """Add a join that keeps only the rows of a source that join with changed rows."""
         if not known:
             raise NotRefreshableError(
                 "the changed rows do not determine a condition of a join",

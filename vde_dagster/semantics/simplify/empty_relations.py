@@ -186,7 +186,7 @@ class _Emptied:
         return True
 
     def _dissolve(self, source: SetOperation, group: Group) -> None:
-        """Replace a set operation that has only one query left by this query."""
+        """Replace a set operation by its only remaining query."""
         parts, (branch,) = self._parts, source.branches
         terms, nodes = parts.terms, [o.node for o in branch.outputs]
         inner = branch.group

@@ -83,7 +83,7 @@ def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> boo
 
 
 def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> None:
-    """Merge one side into the group, and make the other side an outer join."""
+    """Replace a FULL JOIN by the sources of one side and an outer join to the other side."""
     terms, own = parts.terms, set(kept.sources)
     optional.conditions += join.conditions
     optional.joins.update(join.conditions)

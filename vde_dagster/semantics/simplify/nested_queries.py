@@ -120,7 +120,7 @@ def _is_unique(source: Derived, parts: Parts) -> bool:
 
 
 def _value_over_one_row(node: Node) -> Node | None:
-    """Return the value of a grouping's column if the grouping has one input row; None if unknown."""
+    """Return a grouping's column as computed from one input row; None if this is impossible."""
     if node.tag not in AGGREGATES:
         return node
     total = plain_total(node.parts[0]) if node.tag == "aggregate" else None

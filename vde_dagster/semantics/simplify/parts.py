@@ -184,10 +184,12 @@ class Uses:
     """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
-        asked_in: By source, the groups with conditions on it, and None if it is used elsewhere.
+        asked_in: By source, the groups whose conditions use it. None is in the set if the source
+            is also used outside of conditions.
         tests: By source, the expressions ``x IS NULL`` of its columns.
         values: Sources with columns that are used outside of IS NULL.
-        parents: By reference, the expressions that contain it, and None if it is an output itself.
+        parents: By reference, the expressions that contain it. None is in the set if the reference
+            is itself an output.
         exists: Groups of EXISTS: the query only tests whether they have rows.
     """
 

@@ -224,9 +224,10 @@ class _Steps:
         """Return whether all outer aggregates over one inner aggregate can be merged with it.
 
         Args:
+            i: The position of the inner aggregate in the columns of the inner source.
             may_be_empty: Whether the inner query may return no row.
-            through: Whether the merged aggregate's argument is the inner column; if False, it is
-                the inner aggregate's argument.
+            through: Whether the merged aggregate gets the inner column as its argument. Otherwise
+                it gets the inner aggregate's argument.
         """
         kind = _name(total)
         if kind is None or (kind == "sum" and _argument_type(total) not in INTEGERS):

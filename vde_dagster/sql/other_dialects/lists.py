@@ -122,8 +122,8 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
     """Check that a LIMIT has no form that SQLGlot would drop for Spark.
 
     Raises:
-        Unwritable: The LIMIT belongs to an aggregate, has ties, is a percentage, or follows an
-            expression of ORDER BY that reads a column named like another output.
+        Unwritable: The LIMIT belongs to an aggregate, has ties or is a percentage. Or it follows an
+            ORDER BY expression that uses a column with the same name as an alias in SELECT.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):

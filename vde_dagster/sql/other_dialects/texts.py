@@ -362,7 +362,7 @@ def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
 
 
 def position(node: exp.StrPosition, dialect: str) -> Made:
-    """Raise Unwritable if a search has a computed start, or a negative one (counted from the end)."""
+    """Raise Unwritable if a search's start is computed, or is counted from the text's end."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
     if begin is not None and (least is None or least < 1):

@@ -424,8 +424,8 @@ class Database:
     def _end_stalled(self) -> None:
         """Make the server end stalled transactions that hold locks.
 
-        The server may refuse this, because the state has no roles or the login may only read. In this
-        case, no error is raised.
+        The server may refuse this, because the state has no roles or the login may only read. In that
+        case, nothing is ended.
         """
         end = text("SELECT vde_end_stalled()")
         with (
@@ -490,12 +490,12 @@ class Database:
     def row(
         self, query: Executable, connection: Connection | None = None, **parameters: Any
     ) -> Any:
-        """Read the first row of a query with parameters, or return None without rows."""
+        """Read the first row of a query with parameters, or return None if it returns no rows."""
         with self.reading(connection) as conn:
             return conn.execute(query, parameters).first()
 
     def value(self, query: Executable, connection: Connection | None = None) -> Any:
-        """Read the first value of a query's first row, or return None without rows."""
+        """Read the first value of a query's first row, or return None if it returns no rows."""
         row = self.row(query, connection)
         return None if row is None else row[0]
 

@@ -104,7 +104,11 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Create a row from a value's attributes named like the table's columns, and other columns."""
+    """Create a row for a table from a value's attributes with the names of the table's columns.
+
+    Args:
+        others: Values of further columns.
+    """
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 

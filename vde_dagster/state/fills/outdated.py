@@ -167,9 +167,10 @@ class World:
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield a `Scope` for each version of the environment in which a changed model has a new entry.
+        """Yield a `Scope` for each version that changed an entry of an affected model.
 
-        A scope has only the entries of models whose rows the change affects.
+        Each scope has the affected models' entries in this version. A model is affected if the
+        changed rows reach it.
         """
         names = reached((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]

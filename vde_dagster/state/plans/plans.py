@@ -357,9 +357,11 @@ class PlanStore:
             raise _was_rejected(record)
 
     def git_branch(self, environment: str) -> str | None:
-        """Return the Git branch that an environment was made for; '' without one, None if unknown.
+        """Return the Git branch that an environment was made for.
 
-        For an expired environment it is also None, because another branch may take the name.
+        Returns:
+            An empty text if it was made without a branch. None if this is unknown, or if the
+            environment has expired, because another branch may then take its name.
         """
         table, head = schema.plans.c, schema.environments.c
         over = head.expires_at <= self.database.clock.now()

@@ -10,7 +10,7 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """Create the table of partial fills; earlier partial fills are unknown."""
+    """Create the table of partly filled time units; for earlier fills, nothing is recorded."""
     op.create_table(
         "vde_parts",
         sa.Column("table_id", sa.String(64), primary_key=True),
