@@ -76,7 +76,7 @@ class Lakehouse(LakeHandles):
         return {ref for ref, at in self._views_there(environment).items() if at is None}
 
     def _views_there(self, environment: str, ending: str = "") -> dict[TableRef, str | None]:
-        """Return the metadata file of each published view, with None for a view that changed later."""
+        """Return the metadata file of each published view, or None if the view changed later."""
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 
         with self.store.database.reading() as conn:

@@ -424,8 +424,8 @@ class Database:
     def _end_stalled(self) -> None:
         """Make the server end stalled transactions that hold locks.
 
-        The server may refuse this, because the state has no roles or the login may only read. In that
-        case, nothing is ended.
+        The server may refuse this, because the state has no roles or the login may only read. No
+        transaction is ended in that case.
         """
         end = text("SELECT vde_end_stalled()")
         with (
