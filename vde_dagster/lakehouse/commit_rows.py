@@ -40,7 +40,7 @@ class Figures:
 
     Args:
         rows: Number of these rows.
-        bytes: Size of the files with only such rows; None if unknown.
+        bytes: Size of the files that contain only these rows; None if unknown.
     """
 
     rows: int

@@ -223,7 +223,7 @@ def is_refused_call(name: str, letters: str) -> bool:
 
 
 class Row(NamedTuple):
-    """A pattern of arguments in the table of functions, with the result type of such calls."""
+    """A pattern of arguments in the table of functions, and the result type of matching calls."""
 
     places: tuple[frozenset[str], ...]
     many: bool
@@ -239,7 +239,10 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether letters of argument types match; the pattern's last place can repeat."""
+        """Return whether argument types, given as letters, match the pattern.
+
+        The last place of the pattern is used for all further letters.
+        """
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

@@ -290,8 +290,8 @@ class ProjectStore:
         """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
-            publishes: Whether production is published. A warehouse that an older state lacks is
-                recorded only then, because only logins that publish may change that row.
+            publishes: Whether production is published. If the state has no warehouse yet, it is
+                recorded only then, because only logins that may publish can change that row.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own

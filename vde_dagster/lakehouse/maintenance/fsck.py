@@ -196,7 +196,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 def _all(
     lakehouse: LakeHandles, state: _State, refs: Collection[TableRef] | None, deep: bool
 ) -> list[_Found]:
-    """Return all findings, each with its table or view; None if a second check is not needed."""
+    """Return all findings, each with the table or view that must be checked again, or None."""
     damages, lost = check_files(lakehouse.files, state.checked(refs), deep=deep)
     found: list[_Found] = [(one, None) for one in _views(state.views, state.pointers)]
     found += [(_damaged(one), one.ref) for one in damages]

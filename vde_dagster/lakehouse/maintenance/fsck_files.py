@@ -70,7 +70,7 @@ class _Node:
 
     Args:
         ref: The table or view that the file belongs to.
-        of: The entry of the file in the file that names it.
+        of: The file's entry in the file that names it.
         above: The file that names this file.
     """
 

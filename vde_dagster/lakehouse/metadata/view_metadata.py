@@ -104,9 +104,9 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the versions of a view including a definition's version, and this version's id.
+    """Add a version for a view's definition; return all versions and the id of this version.
 
-    If an equal version exists, no version is added.
+    If an equal version exists, it is used, and no version is added.
     """
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}

@@ -332,8 +332,8 @@ def _value(column: _Column, value: Value) -> tuple[pa.Scalar, Any]:
     """Convert a value for comparison with a non-numeric column.
 
     Returns:
-        The value in Arrow's type, and the value for PyIceberg's conditions; None instead of the
-        latter if PyIceberg cannot skip files by it.
+        The value in Arrow's type, and the value for PyIceberg's conditions. For types whose files
+        PyIceberg cannot skip, None takes the place of the second value.
     """
     type_, arrow = column.type, column.arrow
     if isinstance(type_, types.StringType):

@@ -70,7 +70,7 @@ def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
 
 
 def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Group a call's arguments by type: Spark needs a common type for the arguments in one list."""
+    """Return the groups of a call's arguments that must have a common type in Spark."""
     if name in OF_ONE_TYPE:
         return [arguments]
     if name == "map":
@@ -81,7 +81,7 @@ def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
 
 
 def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Group a call's arguments: Spark compares the arguments in one list with each other."""
+    """Return the groups of a call's arguments that Spark compares with each other."""
     if name == "nullif":
         return [arguments]
     searched = arguments[1:-1:2] if name == "decode" else []

@@ -234,7 +234,7 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
     """Return a separate node for a subquery's column in a query with grouping sets.
 
     In a grouping set that leaves out this column, the column is NULL. The expression that computes
-    the column in the subquery is not NULL, so that the two need different nodes.
+    the column in the subquery is not NULL. The two therefore need different nodes.
     """
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:

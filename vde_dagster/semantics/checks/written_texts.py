@@ -174,7 +174,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return the outputs that Spark would cast to other texts than the dialect, in lower case."""
+    """Return names, in lower case, of outputs whose text on Spark differs from the dialect's."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -286,7 +286,7 @@ class _Values:
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the expressions whose value an expression returns, such as the branches of a CASE.
+        """Return the expressions that give an expression its value, such as a CASE's branches.
 
         Return None if the expression computes its value in another way.
         """

@@ -382,7 +382,7 @@ class Digester:
 class Frame:
     """The labels of a group's sources; `parent` is the frame of the enclosing query.
 
-    `instead` maps columns with the same value in every row to one column that represents them.
+    If several columns are equal in every row, `instead` maps each of them to the same column.
     """
 
     parent: Frame | None

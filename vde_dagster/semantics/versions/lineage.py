@@ -249,7 +249,10 @@ class Tracer:
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
     """Merge the sources of several expressions.
 
-    If expressions use a column in different kinds, the strongest kind is kept.
+    If several expressions use the same column, the strongest kind of use is kept.
+
+    Args:
+        at_least: The weakest kind in the result.
     """
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}

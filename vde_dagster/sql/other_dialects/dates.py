@@ -156,7 +156,7 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
 
 
 def added_months(node: exp.AddMonths, dialect: str) -> Made:
-    """Rewrite Snowflake's ADD_MONTHS, which returns a last day of a month for a last day."""
+    """Rewrite Snowflake's ADD_MONTHS, which moves the last day of a month to the last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))

@@ -254,7 +254,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether the database or its server caused an error, and not the statement."""
+    """Return whether an error was caused by the database or its server, not by the statement."""
     return isinstance(error, DBAPIError) and (
         is_disconnect(error)
         or is_transient(error)

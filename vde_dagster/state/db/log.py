@@ -219,7 +219,7 @@ def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Veri
     """Check that the log has a row for each version created after the log began.
 
     Returns:
-        `checked`, or the first gap.
+        `checked` if every version has a row, otherwise a result that describes the first gap.
     """
     logged: dict[str, set[int]] = {}
     for row in rows:

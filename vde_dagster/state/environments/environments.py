@@ -253,7 +253,7 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
     """Return the environment with a publication time that is later than the previous version's.
 
-    Versions are found by their time, so it must increase.
+    Versions are found by their times, so the times must increase.
     """
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)

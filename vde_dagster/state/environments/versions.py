@@ -484,7 +484,7 @@ class VersionStore:
 def kept_since(
     environment: str | ColumnElement[str], version: int | ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Return a SQL condition: the environment's entries have not changed since a version.
+    """Return the SQL condition that an environment's entries are unchanged since a version.
 
     For a forgotten version the condition is false: its old entries are deleted, so changes since
     that version cannot be seen.

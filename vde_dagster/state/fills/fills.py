@@ -294,7 +294,7 @@ class FillStore:
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
         """Mark ranges as missing that were filled too early, because a machine's clock ran ahead.
 
-        The logged fills of these ranges are dated to `now`, so that fills after this one are newer.
+        The logged fills of these ranges are dated to `now`, so that later fills count as newer.
 
         Args:
             early: Ranges to mark as missing, by table id; see `early()`.
