@@ -142,7 +142,7 @@ class Seam(Generic[Part]):
         """Return the installed part with a name.
 
         Raises:
-            UsageError: No part has the name; also the errors of `find`.
+            UsageError: No part has the name, two distributions define it, or its import fails.
         """
         part = self.find(name)
         if part is None:

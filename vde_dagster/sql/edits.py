@@ -74,7 +74,7 @@ def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
 
 
 def _around(tokens: list[Token], at: int) -> tuple[int, int]:
-    """Extend the range of a word to the brackets, NOT, alias and sort order around the word."""
+    """Extend a word's range to include the brackets, NOT, alias and sort order around the word."""
     low = high = at
     while True:
         before, behind = _word(tokens, low - 1), _word(tokens, high + 1)

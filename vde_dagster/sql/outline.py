@@ -163,7 +163,7 @@ class _Select(SelectPieces):
         return self._slice(*self._condition, edits)
 
     def _tail_text(self) -> tuple[str, list[tuple[str, str]]]:
-        """Return ORDER BY and LIMIT for the outer query, and hidden sort keys for the subquery."""
+        """Return the outer query's ORDER BY and LIMIT, and hidden sort keys for its subquery."""
         start, end = self._tail
         if start == end:
             return "", []

@@ -217,7 +217,11 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
 
 
 def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
-    """Find the next `@` outside strings, quoted identifiers and comments; errors as in `scan`."""
+    """Find the next `@` outside strings, quoted identifiers and comments.
+
+    Raises:
+        ProjectError: A string, quoted identifier or comment is not closed.
+    """
     found = _BEFORE_AT[backslash].match(source.text, start, end)
     position = found.end() if found else start
     if position == end or source.text[position] == "@":

@@ -71,7 +71,7 @@ def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlo
 
 
 def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
-    """Yield tokens up to the first unclosed token; another check raises the error for it."""
+    """Yield the tokens before the first unclosed token."""
     with contextlib.suppress(ProjectError):
         yield from scan(source, position, backslash=backslash)
 

@@ -98,7 +98,7 @@ _Records = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Reachable and unreachable records.
+    """Result of the search for unreachable records.
 
     Args:
         held_back: Unreachable tables beyond the limit of one cleanup, left for the next one.
@@ -208,7 +208,7 @@ class RetentionStore:
             conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
 
     def _record(self, conn: Connection, found: Mark) -> None:
-        """Log that a cleanup begins, and the versions and plans that it gives up."""
+        """Log the start of a cleanup, with the versions and plans that it gives up."""
         tables = [table.id for table in found.unreachable]
         record(self.database, conn, "clean up", who="janitor", detail={"tables": tables or None})
         of = Counter(environment for environment, _ in found.forgotten)
@@ -374,7 +374,7 @@ def dead_plans(
 
 
 def _current_tables(conn: Connection) -> dict[str, str]:
-    """Return each table that an environment currently shows, with one such environment."""
+    """Return the tables that environments show now, each with one of these environments."""
     entry = schema.entries.c
     query = (
         select(entry.table_id, func.max(entry.environment))
@@ -426,7 +426,7 @@ def _counts(records: _Records) -> dict[str, int]:
 
 
 def _old_records(conn: Connection, policy: Retention, now: datetime) -> _Records:
-    """Find ended plans without a kept version, decided publications, and unused snapshots."""
+    """Find ended plans without kept versions, finished publications, and unused snapshots."""
     before = now - policy.history
     plans = _old_plans(conn, before)
     table = schema.publications.c

@@ -88,7 +88,7 @@ def next_file(base: str, current: str | None) -> str:
 
 
 def next_name(current: str | None) -> str:
-    """Return a name for the next metadata file, which begins with the next number."""
+    """Return a name for the next metadata file; it begins with a number that grows by one."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{number:05d}-{uuid.uuid4()}.metadata.json"

@@ -60,10 +60,7 @@ class _Drop:
 
 
 def _drop_some(run: Cleaning, drops: Sequence[_Drop]) -> None:
-    """Drop tables with their folders.
-
-    Each folder is checked before the table is claimed, and again before the folder is deleted.
-    """
+    """Drop tables with their folders."""
     decisions = {one.table.id: one.decision(run) for one in drops}
     try:
         for one in drops:

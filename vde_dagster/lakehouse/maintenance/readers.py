@@ -43,10 +43,10 @@ Holds = Mapping[str, Collection[Hold]]
 
 
 def find_holds(store: StateStore, reached: Collection[str], longest: timedelta) -> Holds:
-    """Find the snapshots that the next fills of reachable tables start from, by input table.
+    """Find the snapshots after which the next fills will read changes, by input table.
 
     Args:
-        reached: Ids of reachable tables, including the readers.
+        reached: Ids of reachable tables. Fills of other tables are ignored.
         longest: Maximum time that a reader holds a snapshot without reading a newer one.
     """
     oldest = store.database.clock.now() - longest

@@ -93,7 +93,7 @@ def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None
 def _with_schema(
     schemas: list[dict[str, Any]], schema: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the schemas with this schema included, and its id; an equal schema is reused."""
+    """Add a schema if no equal one exists; return all schemas and the id of this schema."""
     for known in schemas:
         if known["fields"] == schema["fields"]:
             return schemas, known["schema-id"]
@@ -104,10 +104,7 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Add a version for a view's definition; return all versions and the id of this version.
-
-    If an equal version exists, it is used, and no version is added.
-    """
+    """Add a version for a definition if no equal one exists; return all versions and its id."""
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}
         for dialect, sql in definition.queries.items()
@@ -136,10 +133,7 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Drop old versions of a view, and shorten its log.
-
-    The log then begins after the last entry of a dropped version.
-    """
+    """Drop old versions of a view, and the log up to the last entry of a dropped version."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []

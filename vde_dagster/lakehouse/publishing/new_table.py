@@ -74,7 +74,11 @@ def create_table(lakehouse: LakeHandles, new: NewTable) -> bool:
 def make_branch(
     lakehouse: LakeHandles, ref: TableRef, name: str, of: str | None = None
 ) -> dict[str, Any]:
-    """Create a missing branch at the head of `of` (by default `main`), or at an empty commit."""
+    """Create a branch if it is missing.
+
+    It begins at the head of the branch `of` (by default `main`). If that branch has no commit, it
+    begins at an empty commit.
+    """
     first: EmptyCommit | None = None
 
     def change(now: dict[str, Any]) -> Updates:

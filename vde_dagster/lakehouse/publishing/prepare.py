@@ -67,7 +67,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment, which continues to show earlier table states."""
+    """A prepared version of another environment that keeps showing its tables' earlier rows."""
 
     holding: Holding
     published: tuple[PublishedView, ...]

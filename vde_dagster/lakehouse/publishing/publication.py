@@ -141,7 +141,10 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table: a moved branch and wider column types, or a rollback."""
+    """The change of one table.
+
+    A table moves to a branch's rows, gets wider column types, or is rolled back.
+    """
 
     ref: TableRef
     table_id: str

@@ -298,7 +298,7 @@ def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Public
 def _filled_after(
     conn: Connection, lakehouse: LakeHandles, publication: Publication
 ) -> dict[str, IntervalSet]:
-    """Return the filled ranges of tables after the publication, by table id.
+    """Return the tables' filled ranges after the publication, by table id.
 
     The result is empty unless an outside catalog moves the pointers after the transaction.
     """

@@ -132,7 +132,7 @@ def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, i
 def _read_shown(
     lakehouse: LakeHandles, refs: Collection[TableRef] = ()
 ) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
-    """Return the ledger row and the metadata of the given shown tables, or of all."""
+    """Return the ledger row and the metadata of each shown table in `refs`, by default of all."""
     catalog = lakehouse.catalog
     with lakehouse.store.database.reading() as conn:
         environment = None if refs else PRODUCTION

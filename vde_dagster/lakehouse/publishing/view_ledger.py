@@ -38,7 +38,11 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Return the rows of the views `refs`, and of an environment's views named `…ending`."""
+    """Return the ledger's rows for the views `refs`, and for views of an environment.
+
+    Args:
+        ending: Return only those views of the environment whose names end with this text.
+    """
     found: dict[TableRef, PublishedView] = {}
     by_namespace: dict[str, list[str]] = {}
     for ref in refs:

@@ -156,7 +156,7 @@ def _always(value: bool) -> RowTest:
 
 
 def _constant(column: _Column, value: bool) -> RowTest:
-    """Return a test that accepts all values except NULL, or no value."""
+    """Return a test with the same result for all values, except that NULL is never accepted."""
     return column.test(pc.is_valid) if value else _always(False)
 
 

@@ -91,7 +91,11 @@ def floored(value: Decimal) -> int | Decimal:
 
 
 def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
-    """Convert a number of units to a value of an Arrow type."""
+    """Convert a number to a value of an Arrow type.
+
+    Args:
+        units: The number in the unit of `whole`, for example days for a date.
+    """
     if pa.types.is_decimal(type_):
         digits = tuple(map(int, str(abs(units))))
         return pa.scalar(Decimal((int(units < 0), digits, -type_.scale)), type_)

@@ -243,7 +243,7 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Whether a subquery uses columns of outer queries; binding the subquery sets `found`."""
+    """Records whether a subquery uses columns of outer queries."""
 
     found: bool = False
 

@@ -28,7 +28,7 @@ MOST_SOURCES = 12
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
-    """Return whether a group has at most one row for each row of the sources outside of it."""
+    """Return whether a group has at most one row for each row of the sources around it."""
     return _spread(inner, set(), terms)
 
 
@@ -84,7 +84,7 @@ def _source_keys(source: Any, terms: Terms) -> list[Key]:
 
 
 def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
-    """Return whether, for one row of the known sources, all other sources have at most one row."""
+    """Return whether a row of the known sources determines at most one row of all other sources."""
     return not set(_multiplying(group)) - reached(group, known, terms)
 
 

@@ -130,7 +130,7 @@ def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> N
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """Bind a unary plus, which `grammar.tokens` wrote as a square root, an operator Spark lacks."""
+    """Bind a unary plus, which `grammar.tokens` writes as a square root."""
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))

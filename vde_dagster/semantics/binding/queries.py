@@ -341,10 +341,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET to a query.
-
-    If the query has neither, its ORDER BY is only recorded.
-    """
+    """Apply LIMIT and OFFSET; if a query has neither, only record its ORDER BY."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset

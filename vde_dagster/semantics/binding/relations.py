@@ -33,7 +33,7 @@ _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
 
 @dataclass(slots=True)
 class Sources:
-    """A bound part of a FROM clause: its sources and conditions, and the names that it defines."""
+    """A bound part of a FROM clause, with the names that it defines."""
 
     group: Group = field(default_factory=Group)
     entries: list[NamedSource] = field(default_factory=list)

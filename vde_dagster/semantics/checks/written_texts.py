@@ -133,7 +133,7 @@ def _find_text(
     """Return a finding for the first value whose text differs from Spark's.
 
     Args:
-        more: Kinds of values whose text differs in this place only, not everywhere in the dialect.
+        more: Kinds of values whose text differs in this place, but not everywhere in the dialect.
         scale: Digits after the point that all values have on Spark, because they get a common
             type; None if each value keeps its type.
     """

@@ -350,11 +350,7 @@ class _Step:
         )
 
     def _correlated(self, inner: exp.Select, subquery: exp.Expr) -> exp.Expr:
-        """Return an EXISTS of a query for changed rows.
-
-        Raises:
-            NotRefreshableError: The query is not correlated.
-        """
+        """Return an EXISTS of a query; raise NotRefreshableError if the query is not correlated."""
         if not _is_correlated(inner):
             raise NotRefreshableError(
                 "a subquery is not correlated, so it affects all rows",
@@ -543,7 +539,7 @@ class _Step:
 
 
 def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
-    """Return a query for the rows of a one-column query that equal an outer expression."""
+    """Restrict a query with one column to the rows that equal an expression of the outer query."""
     (output,) = query.selects
     if outer.isdisjoint(column.table for column in query.find_all(exp.Column)):
         alias = exp.TableAlias(this=exp.to_identifier("vde_met"))

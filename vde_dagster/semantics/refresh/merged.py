@@ -219,11 +219,7 @@ class _Groups:
     def _values(
         self, total: Total, call: exp.Expr, argument: exp.Expr | None, inner: str
     ) -> dict[str, str]:
-        """Write, as Spark SQL, what a changed row adds to an aggregate.
-
-        Returns:
-            SQL expressions by column name.
-        """
+        """Return, by column, Spark SQL of the value that a changed row adds to an aggregate."""
         value, type_ = quote(inner), self._types[total.column]
         if isinstance(call, exp.Count):
             value = SIGN if argument is None else f"IF({value} IS NULL, 0, {SIGN})"

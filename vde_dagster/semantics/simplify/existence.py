@@ -77,7 +77,10 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace joins to at most one row without used columns by EXISTS; return the EXISTS groups."""
+    """Replace joins by EXISTS if they only test for a match; return the groups of the EXISTS.
+
+    Such a join finds at most one row, and the query uses none of the joined columns.
+    """
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
@@ -117,7 +120,7 @@ def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
 
 
 def _connected(some: list[Any], group: Group) -> list[list[Any]]:
-    """Divide sources into lists, so that no condition names sources of two lists."""
+    """Divide sources into lists, so that each condition names sources of only one list."""
     left = list(some)
     found: list[list[Any]] = []
     named = [sources_in(c) & set(some) for c in group.conditions]
@@ -196,11 +199,7 @@ def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node]
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
-    """Create a copy of an EXISTS whose conditions have some columns replaced.
-
-    Args:
-        known: The replacement of each column.
-    """
+    """Create a copy of an EXISTS, with columns in its conditions replaced as in `known`."""
     terms, asked = parts.terms, rel.group
     conditions = [replaced(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)

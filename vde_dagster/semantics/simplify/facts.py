@@ -381,7 +381,7 @@ def value_type(node: Node) -> exp.DType | None:
 
 
 def _declared(source: Any, key: Any) -> Any:
-    """Return a column's type in its table, or its common type in all queries of a set operation."""
+    """Return a column's type in its table or set operation, or None if it is unknown."""
     if isinstance(source, Leaf):
         return source.types.get(key)
     alike = isinstance(source, SetOperation) and source.alike

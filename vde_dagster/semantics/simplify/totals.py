@@ -87,10 +87,7 @@ def _counted(condition: Node, facts: Facts) -> Node:
 
 
 def _count(argument: Node, body: Node, facts: Facts) -> Node:
-    """Simplify COUNT of an expression to a count of rows.
-
-    All rows are counted, or only the rows that fulfill a condition.
-    """
+    """Simplify COUNT of an expression to a count of rows, if possible."""
     if argument.tag == "Distinct":
         return body
     if is_null(argument):
@@ -150,9 +147,9 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
 
 @dataclass(slots=True)
 class _Steps:
-    """Checks whether an outer grouping's aggregates can be merged with an inner source's.
+    """Checks whether an outer grouping's aggregates can be merged with those in an inner source.
 
-    `merged` maps each outer aggregate that can be merged to its replacement.
+    `merged` maps each outer aggregate to its replacement, if it can be merged.
     """
 
     outer: Derived

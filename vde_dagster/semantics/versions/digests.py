@@ -184,7 +184,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame for the columns of grouping sets that has a distinct digest for each key.
+        """Return a frame in which no two keys of grouping sets have the same digest.
 
         Two keys with equal values, or a key and an equal literal, are not interchangeable: a
         grouping set may leave out only one of the keys, which is then NULL.

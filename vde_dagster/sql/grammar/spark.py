@@ -145,7 +145,10 @@ class SparkGrammar:
 
 
 def refusal_by_spark(text: str) -> Refusal | None:
-    """Return where Spark's grammar refuses a query; None if it accepts the query or is unknown."""
+    """Return the place at which Spark's grammar refuses a query.
+
+    Return None if the grammar accepts the query or is not available.
+    """
     installed = _installed()
     if installed.grammar is None:
         return None
@@ -427,7 +430,11 @@ class Lexer:
         return kind, ends
 
     def _longest(self, text: str, at: int, opened: int) -> tuple[int, int, int]:
-        """Return the longest token's number and end, and the end of the characters it read."""
+        """Find the longest token at an offset.
+
+        Returns:
+            The token's number and its end, and the end of the characters that were examined.
+        """
         state: _State | None = self._start
         kind, end, size = 0, at + 1, len(text)
         while state is not None:

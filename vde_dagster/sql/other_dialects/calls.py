@@ -241,10 +241,7 @@ def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
 
 
 def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
-    """Rewrite DAYNAME and MONTHNAME of DuckDB and MySQL, which return whole names.
-
-    Spark's functions return only three letters.
-    """
+    """Rewrite DAYNAME and MONTHNAME, which return the whole name in DuckDB and MySQL."""
     if dialect not in ("duckdb", "mysql") or node.args.get("abbreviated"):
         return None
     letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")

@@ -203,10 +203,7 @@ def parted(node: exp.SplitPart, dialect: str) -> Made:
 
 
 def split_text(node: exp.Split, dialect: str) -> Made:
-    """Raise Unwritable for a SPLIT whose separator is computed or empty.
-
-    Other engines split into characters if the separator is empty.
-    """
+    """Raise Unwritable for a SPLIT whose separator is computed or empty."""
     by = node.expression
     if by is None or (by.is_string and by.name):
         return None

@@ -137,10 +137,11 @@ def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str
     """Execute a query whose rows stay locked until the transaction ends.
 
     A login that writes through views can lock rows only through a function of the database. Without
-    such a function, rows are read unlocked, and a conflict makes one transaction fail.
+    such a function, the rows are not locked, and one of two conflicting transactions fails.
 
     Args:
-        by: Name of the function, which takes `key`.
+        by: Name of the function.
+        key: The function's argument.
     """
     if not writes_by_views(connection):
         return connection.execute(query.with_for_update())
@@ -517,7 +518,7 @@ class Database:
         return upsert(connection, table, rows, *changed)
 
     def unusable(self, error: BaseException) -> StoreError:
-        """Return an error for an unusable database, without its password."""
+        """Return an error for an unusable database; its message contains no password."""
         url = self.engine.url.render_as_string(hide_password=True)
         cause = str(getattr(error, "orig", None) or error).strip()
         state = _state(error)

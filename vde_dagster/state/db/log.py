@@ -216,11 +216,7 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
 
 
 def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
-    """Check that the log has a row for each version created after the log began.
-
-    Returns:
-        `checked` if every version has a row, otherwise a result that describes the first gap.
-    """
+    """Check that the log has a row for each version created after the log began."""
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:

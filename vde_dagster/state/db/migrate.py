@@ -105,7 +105,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Create the tables of a new store, and give the store a unique name, kept in its outbox."""
+    """Create the tables of a new store, and write a unique name for the store to its outbox."""
     if connection.dialect.name == "postgresql":
         for index in (index for table in metadata.tables.values() for index in table.indexes):
             options = index.dialect_options

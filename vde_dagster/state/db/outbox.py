@@ -235,7 +235,10 @@ def tell(database: Database, connection: Connection, kind: RecordKind, **subject
 
 
 def forget_records(connection: Connection, before: datetime) -> None:
-    """Delete old records except the newest, so that readers can detect that they missed some."""
+    """Delete old records, but keep the newest record.
+
+    From its number, readers can detect that they missed records.
+    """
     newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(
         delete(schema.outbox).where(_ROW.at < before, _ROW.number < newest, _IS_RECORD)

@@ -69,7 +69,7 @@ def make_postgres_engine(url: URL, idle_seconds: float) -> Engine:
 
 
 def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine:
-    """Create an engine for another server, which ends transactions of idle or lost clients.
+    """Create an engine whose server ends the transactions of idle or lost clients.
 
     Args:
         idle_seconds: Maximum idle time of a client in a transaction.

@@ -235,7 +235,11 @@ class RightsStore:
 
 
 def renew(connection: Connection, names: Mapping[Right, str] | None = None) -> None:
-    """Create the roles with their grants, by default the existing ones, and guard all tables."""
+    """Create the roles with their grants, and guard all tables.
+
+    Args:
+        names: Names of the roles; by default, the roles that exist.
+    """
     if names is None:
         known = _login(connection).roles
         names = {right: known[right] for right in RIGHTS if right in known}

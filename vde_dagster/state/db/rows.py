@@ -119,7 +119,11 @@ def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Return the intervals for each key, given rows of a key, a start and an end."""
+    """Return the intervals for each key.
+
+    Args:
+        rows: Rows with the columns key, start and end.
+    """
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))

@@ -151,7 +151,7 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the decided publications whose pointers may not all have moved."""
+        """Return the decided publications, some of whose pointers may still have to move."""
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:

@@ -66,7 +66,7 @@ def _entry(
     held_schema_id: int | None,
     held_snapshot_id: int | None,
 ) -> Entry:
-    """Create an entry; equal entries are one object, because environments share thousands."""
+    """Create an entry; equal entries are the same object, because this saves memory."""
     held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 

@@ -252,10 +252,7 @@ class FillStore:
         self.database.run(connection, work, name="state.record_intervals")
 
     def note(self, kind: Progress, fill: FillRecord, **more: Any) -> None:
-        """Write an outbox record on an attempt to fill a range.
-
-        Attempts are recorded only in the outbox.
-        """
+        """Write an outbox record on an attempt to fill a range."""
         self.database.run_transaction(
             lambda conn: add_fill_record(self.database, conn, kind, fill, **more),
             name="state.note_fill",
@@ -354,8 +351,8 @@ class FillStore:
     ) -> list[FillRecord]:
         """Return the log of a table's fills, newest first.
 
-        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, only
-        `skipped` is read of the fills' `facts`.
+        Without `plan_id`, fills that a rollback undid are left out. Without `interval`, the fills
+        have no `facts` except `skipped`.
         """
         query = (
             select(*(_WITHOUT_FACTS if interval is None else schema.fills.c))
@@ -372,7 +369,7 @@ class FillStore:
     ) -> dict[str, list[FillRecord]]:
         """Return each table's fills that no rollback undid, newest first.
 
-        Only `skipped` is read of the fills' `facts`.
+        The fills have no `facts` except `skipped`.
 
         Args:
             most: Maximum number for each table.
@@ -397,7 +394,7 @@ class FillStore:
     def between(self, since: datetime, until: datetime) -> list[FillRecord]:
         """Return fills recorded in a half-open range (UTC), in order, including undone ones.
 
-        Only `skipped` is read of the fills' `facts`.
+        The fills have no `facts` except `skipped`.
         """
         query = (
             select(*_WITHOUT_FACTS)

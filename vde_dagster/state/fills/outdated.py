@@ -157,7 +157,10 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Set of models that read each other: all versions of an environment, or a plan's target."""
+    """A set of models that read each other.
+
+    The set has all versions of one environment, or the models of a plan.
+    """
 
     environment: str | None
     rows: list[EntryRow]

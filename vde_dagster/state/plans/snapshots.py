@@ -94,7 +94,7 @@ class SnapshotStore:
         return found
 
     def _proven(self, ids: Iterable[str], connection: Connection | None) -> set[str]:
-        """Return the given ids that are stored, after verifying their rows without decoding."""
+        """Return the given ids that are stored, after verifying the content of their rows."""
         with self.database.reading(connection) as conn:
             found = dict(_payloads(conn, ids))
         self.load([key for key, data in found.items() if not matches_id(key, data)], connection)
@@ -117,11 +117,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write the given snapshots again if their stored content is unreadable or invalid.
-
-        Returns:
-            The snapshots that were written.
-        """
+        """Write those of the given snapshots again whose stored content is damaged; return them."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -168,7 +164,7 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the snapshots whose stored view types have other column names than the snapshot.
+        """Yield each snapshot whose columns differ from the columns in its stored view types.
 
         Args:
             unreadable: Ids of unreadable snapshots, to leave out.
