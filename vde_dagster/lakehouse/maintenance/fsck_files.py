@@ -226,7 +226,7 @@ class _Looking:
         ]
 
     def _listed(self, data: Iterable[_Node]) -> Mapping[str, int]:
-        """Return the sizes of data files in object stores, as the listings of their folders show."""
+        """Return the sizes of data files in object stores, from the listings of their folders."""
         remote = {
             node.of.file_path.rpartition("/data/")[0]
             for node in data

@@ -184,7 +184,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame in which no two keys of grouping sets have the same digest.
+        """Return a frame that gives each key of grouping sets a digest that no other key has.
 
         Two keys with equal values, or a key and an equal literal, are not interchangeable: a
         grouping set may leave out only one of the keys, which is then NULL.
