@@ -28,7 +28,7 @@ from pathlib import Path
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster.spark.jvm.local_files import use_plain_files
 from vde_dagster_tests.by_changes.worlds.world import Tally, World, random_choices
-from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.conftest import analysis_may_raise, small_spark
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 _FAST = {
@@ -63,7 +63,7 @@ def main() -> int:
     engine = SparkEngine(settings)
     use_plain_files(engine.session.sparkContext)
     try:
-        with random_choices(seed):
+        with random_choices(seed), analysis_may_raise():
             while total.counts["histories"] < args.histories:
                 if args.seconds and time.monotonic() - began > args.seconds:
                     break

@@ -12,6 +12,7 @@ from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.by_changes.random_queries import SCHEMA
 from vde_dagster_tests.by_changes.worlds.parents import PARENTS, deal_parents
 from vde_dagster_tests.by_changes.worlds.world import METHODS, World, random_choices
+from vde_dagster_tests.conftest import analysis_may_raise
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
 
@@ -38,7 +39,7 @@ def test_refreshed_models_equal_their_queries(
     seed: int, folder: Path, spark_engine: SparkEngine
 ) -> None:
     world = World(folder / "world", seed, models=5)
-    with random_choices(seed):
+    with random_choices(seed), analysis_may_raise():
         world.open()
         try:
             world.step()
