@@ -251,8 +251,8 @@ class JanitorConfig(dg.Config):
 def form_schema(config: type[dg.Config]) -> dg.Field:
     """Return the schema of a form; an unedited form of a plan has placeholders.
 
-    Dagster sorts the fields of a form by their names, and shows those that have a default: a plan's
-    unedited form has its five common fields alone.
+    Dagster sorts the fields of a form by their names, and shows fields that have a default. So a
+    plan's unedited form shows only its five common fields.
     """
     schema = config.to_config_schema().as_field()
     if not issubclass(config, PlanConfig):

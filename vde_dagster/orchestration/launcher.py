@@ -96,7 +96,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         return cls(inst_data, **config_value)
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Launch a run, unless another daemon of this machine has taken it from the queue, too."""
+        """Launch a run, unless another daemon of this machine took the same run from the queue."""
         run = context.dagster_run
         claim = _claim(Path(self._instance.root_directory), run.run_id)
         if claim is None:

@@ -128,7 +128,7 @@ class AuditEvents:
                     yield unit_test_evaluation(catalog, test, snapshot)
 
     def audited_alone(self, run_id: str, environment: Environment) -> Events:
-        """Yield the results of audits of an environment that ran without a plan."""
+        """Yield the results of audits that ran on an environment without a plan."""
         for audited in self._audited_models(environment, run_id):
             if audited.records:
                 yield from self._version_events(audited, only_new=True)

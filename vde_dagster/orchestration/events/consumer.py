@@ -67,7 +67,7 @@ class OutboxCursor:
     Args:
         number: Last record that was forwarded or left to a run.
         runs: Runs that were still working, each with the number before its first record.
-        compared: Last finished step of an unfinished comparison of everything, or empty.
+        compared: Last finished step of an unfinished comparison of all events, or empty.
         part: Last finished part of the events of the record after `number`.
     """
 

@@ -233,7 +233,7 @@ def sync(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Part of a comparison of everything.
+    """One step of the comparison of all events with the state.
 
     Args:
         key: Unique name; a later comparison continues after it.
@@ -247,7 +247,7 @@ class Step:
 
 
 def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
-    """List the parts of a comparison of everything, in the order of their events."""
+    """List the steps of the comparison of all events with the state, in the order of the events."""
     store, live = context.store, context.catalog.live
     steps = [Step(str(name), partial(_model, context, name, wipe), name) for name in live.models]
     for name in live.environments:
