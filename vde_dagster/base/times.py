@@ -143,7 +143,7 @@ def parse_range(
 
     Args:
         start: A date or an instant in ISO 8601 (UTC without a zone), or relative, as `3 days ago`.
-        end: The same; a date includes that day.
+        end: Written like `start`. If it names a day, the range includes this day.
         names: The names of `start` and `end` in the command or file, for messages.
     """
     since = None if start is None else parse_time(start, names[0], now)

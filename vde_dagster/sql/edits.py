@@ -175,7 +175,7 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, place_in(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the edited text; inserted text has the place of the edit's start."""
+        """Return the edited text; inserted text has the place at which its edit begins."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):

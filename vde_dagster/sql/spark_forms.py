@@ -273,7 +273,10 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Rewrite `DISTINCT ON (k)`, which keeps the first row of each key by ORDER BY, as QUALIFY."""
+    """Rewrite `DISTINCT ON (k)` as QUALIFY.
+
+    `DISTINCT ON (k)` keeps the first row of each key in the order of ORDER BY.
+    """
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
         return

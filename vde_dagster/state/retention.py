@@ -217,7 +217,7 @@ class RetentionStore:
             record(self.database, conn, "give up", environment, who="janitor", detail=about)
 
     def old_records(self, policy: Retention) -> dict[str, int]:
-        """Count the records that `forget_records` would delete, by kind and without zeros."""
+        """Count the records that `forget_records` would delete, by kind; zeros are left out."""
         with self.database.reading() as conn:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 

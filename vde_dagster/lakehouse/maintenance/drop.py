@@ -142,7 +142,7 @@ def _find_folder(run: Cleaning, drop: _Drop) -> None:
 
 
 def _has_own(run: Cleaning, drop: _Drop) -> bool:
-    """Return whether no metadata file in the table's folder belongs to another table."""
+    """Return whether the table's folder contains no other table's metadata file."""
     files = run.lakehouse.files
     for file in files.list_files(f"{drop.folder}/metadata"):
         if not file.location.endswith(".metadata.json"):

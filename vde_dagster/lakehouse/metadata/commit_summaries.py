@@ -241,7 +241,11 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head backward; fills of the table `table_id` are marked."""
+    """Return a table's commits from a head backward.
+
+    Args:
+        table_id: The table whose fills are marked among the commits.
+    """
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 

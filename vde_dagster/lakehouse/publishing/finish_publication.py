@@ -109,10 +109,10 @@ def settle(lakehouse: LakeHandles, publication_id: str) -> None:
 def _settle(
     lakehouse: LakeHandles, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
-    """Move tables and views, and record the filled ranges with the tables.
+    """Move tables and views, and record the filled ranges of the moved tables.
 
     A view whose pointer is not at the expected file is left alone. Either it has moved already, or
-    another program replaced it; then the environment's next publication restores it.
+    another program replaced it. In the second case, the environment's next publication restores it.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
 

@@ -83,7 +83,7 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
 
 
 def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
-    """Record the new metadata file of a view or shown table whose definition is the same."""
+    """Record a new metadata file for a view or shown table whose definition has not changed."""
     at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
     connection.execute(
         views.update()

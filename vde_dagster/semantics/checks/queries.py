@@ -82,7 +82,7 @@ _AGGREGATES = ("aggregate", "ordered aggregate", "grouping")
 
 
 def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
-    """Report each ungrouped column once, at a use outside of aggregate functions."""
+    """Report each ungrouped column once, where it is used outside of aggregate functions."""
     (scope,) = noted.details
     select = noted.where
     wrong = set(scope.ungrouped)

@@ -174,7 +174,7 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return names, in lower case, of outputs whose text on Spark differs from the dialect's."""
+    """Return lower-case names of outputs that have another text on Spark than in the dialect."""
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -211,7 +211,7 @@ def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Report the text of a date_trunc() if the dialect's date_trunc() returns another type."""
+    """Report a text made of a date_trunc() whose type differs between the dialect and Spark."""
     differs = _cuts(cut, origin)
     if differs is False:
         return None

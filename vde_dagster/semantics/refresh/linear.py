@@ -53,7 +53,11 @@ _UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """Query for the rows that a result gains and loses when one reading of a table changes."""
+    """Query for the rows that a result gains and loses when one table changes.
+
+    Args:
+        reading: Number of the reference to this table in the query.
+    """
 
     reading: int
     tree: exp.Query
@@ -69,7 +73,7 @@ class RowSteps:
     """Queries that together return the rows that a result gains and loses.
 
     Args:
-        steps: One query for each reading of a changed table.
+        steps: One query for each reference to a changed table.
     """
 
     steps: tuple[RowStep, ...]

@@ -108,7 +108,7 @@ class GroupSteps:
 def find_group_steps(
     query: Qualified, changed: Collection[str], *, only_added: bool, types: Mapping[str, str]
 ) -> GroupSteps:
-    """Derive queries for the values that changes of tables add to a query's groups.
+    """Derive queries for the values that changed rows add to a query's groups.
 
     Args:
         changed: Tables that changed, as the schema names them.

@@ -108,7 +108,10 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Return the conditions on keys inside a grouping, which hold for the grouping's rows, too."""
+    """Return conditions on a grouping's rows that follow from conditions on its input rows.
+
+    These are the conditions that compare only grouping keys.
+    """
     if not isinstance(source, Derived):
         return []
     terms = parts.terms

@@ -178,7 +178,7 @@ _FLOAT, _DECIMAL = "float", "decimal"
 
 
 def rounded(node: exp.Cast, dialect: str) -> Made:
-    """Rewrite a cast to an integer with rounding, if the value certainly may have a fraction."""
+    """Rewrite a cast to an integer with rounding, if the value is certainly a float or decimal."""
     if dialect not in _ROUNDING_CASTS or node.to.this not in exp.DataType.INTEGER_TYPES:
         return None
     fraction = _fraction(node.this, dialect)

@@ -288,7 +288,10 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to text; other engines include the zone."""
+    """Return whether a node converts an instant to a text.
+
+    Other engines write the zone into this text.
+    """
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())

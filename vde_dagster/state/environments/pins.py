@@ -111,7 +111,7 @@ class Pin:
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:
-        """Return whether a head shows the same snapshot and schema."""
+        """Return whether a head has the pinned snapshot and schema."""
         return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
 
 

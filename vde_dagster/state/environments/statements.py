@@ -40,7 +40,7 @@ class StatementStore:
     def around_runs(
         self, environment: str, connection: Connection | None = None
     ) -> EnvironmentStatements:
-        """Return an environment's statements before and after a run, if any."""
+        """Return the statements to run before and after each run of an environment, if any."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
         found = self.database.value(query, connection)
         return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
@@ -48,7 +48,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Record the statements before and after a run, in the publish transaction."""
+        """Record the statements to run before and after each run, in the publish transaction."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
