@@ -87,8 +87,8 @@ def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
     """Return the expression and the literal that a condition such as ``x = 1`` compares.
 
     Returns:
-        The expression with the literal's Python type, and the literal's value. None if the condition
-        has another form.
+        The expression with the literal's Python type, and the literal's value. None if the
+        condition has another form.
     """
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
