@@ -169,22 +169,23 @@ SCAN_RATE = 0.04e-6
 """Seconds per byte that is read to find rows in the table and to compute those of changed keys."""
 CHANGES_FIXED: dict[Method, float] = {
     "keys": 2.5,
-    "rows": 3.0,
-    "groups": 2.5,
+    "rows": 5.0,
+    "groups": 4.5,
     "added": 0.3,
     "added_groups": 1.0,
 }
 """Seconds of a refresh without changes, by method."""
 CHANGES_RATE: dict[Method, float] = {
     "keys": 0.8e-6,
-    "rows": 5.0e-6,
-    "groups": 5.0e-6,
+    "rows": 0.06e-6,
+    "groups": 0.06e-6,
     "added": 0.1e-6,
     "added_groups": 0.1e-6,
 }
 """Seconds per byte of changed rows, by method.
 
-With `keys`, more rows have the same keys; rows that went are compared before they are deleted.
+With `keys`, more rows have the same keys. Removed rows make `rows` and `groups` compare both states
+of the changed files.
 """
 FEW_ROWS = 200
 """Number of changed rows up to which files without changed keys are skipped."""
