@@ -3,7 +3,7 @@
 Both ways take fixed time for planning and commits, and time in proportion to the bytes that they
 read: a whole computation reads all inputs and writes the table, a refresh from changes reads the
 changed rows and, to find the rows of their keys, the inputs and the table. The rates of the rule of
-thumb are from `benchmarks/refresh_costs.py`. The fills of the project, and then those of the table,
+thumb are from `benchmarks/refresh_costs.py`. The project's fills, and then the table's fills,
 correct them. From time to time the way that seems slower is tried, to measure it.
 """
 
