@@ -287,9 +287,8 @@ def compare_query(
         return f"SELECT * FROM {table}_{state}" if table in moved else f"SELECT * FROM {table}"
 
     try:
-        before, after = (
-            _read(connection, _at_state(query, moved, state)) for state in ("earlier", "now")
-        )
+        before = _read(connection, _at_state(query, moved, "earlier"))
+        after = _read(connection, _at_state(query, moved, "now"))
         if isinstance(steps, GroupSteps):
             old = _at_state(query, moved, "earlier")
             changes = steps.write(relation)

@@ -248,7 +248,7 @@ class World:
                 print(f"{self._states[-1].words}: {_seconds_since(began)}", flush=True)
 
     def _rows(self, query: str) -> Sequence[Sequence[object]]:
-        return self._runs.workspace.engine().session.sql(query).collect()  # type: ignore[attr-defined]
+        return self._runs.workspace.engine().session.sql(query).collect()
 
     def _snapshots(self) -> dict[str, int]:
         found = {}
@@ -405,8 +405,8 @@ def write_changes(
     elif table in numbers:
         column = ORDERS[suite.name][table]
         least, most = numbers[table]
-        range_, part = most - least, share if way == "added" else share / 2
-        span = max(1, round(range_ * part))
+        range_ = most - least
+        span = max(1, round(range_ * (share if way == "added" else share / 2)))
         begin = least + int(range_ * ((0.01 * seed + 0.13 * step) % 0.4))
         if way == "functions":
             yield f"DELETE FROM {_raw(table)} WHERE {column} BETWEEN {begin} AND {begin + span - 1}"
