@@ -28,7 +28,8 @@ class PinnedVersion:
 
     Args:
         live: External tables that were read, directly or through models.
-        snapshots: Snapshots read so far, by id; `tables` likewise.
+        snapshots: Snapshots read so far, by id.
+        tables: Tables read so far, by id.
         pins: Pins by table id; None before a table was read.
     """
 

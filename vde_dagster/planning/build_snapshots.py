@@ -298,7 +298,7 @@ def _revised(
 
 
 def definition_texts(model: Model) -> tuple[str | None, ...]:
-    """Return all parts of a model's definition as texts; long texts are not copied."""
+    """Return texts that together contain the whole definition of a model."""
     return (model.query, model.source, repr(_OTHERS(model)))
 
 

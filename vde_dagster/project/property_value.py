@@ -45,7 +45,7 @@ class Value:
 
     @property
     def offset(self) -> int:
-        """Offset of the value, or of its property if it is empty."""
+        """Offset of the value. If the value is empty, the offset of its property."""
         return self.tokens[0].start if self.tokens else self.start
 
     @property

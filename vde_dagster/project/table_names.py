@@ -76,9 +76,10 @@ class TableNames:
             return None
 
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Return Spark's form of a three-part name in the own catalog; None for other names.
+        """Return a table's quoted name in Spark if the table is in the project's own catalog.
 
-        Files of a project may call this catalog by names that Spark does not have.
+        Return None for a table in another catalog, and for a name that has not three parts. In
+        files, the project's catalog may have other names than in Spark.
         """
         if len(parts) != 3:
             return None

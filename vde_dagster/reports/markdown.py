@@ -277,7 +277,10 @@ def _cut_words(text: str, limit: int) -> str:
 
 
 def _cut(word: str, head: int, tail: int) -> str:
-    """Cut a word in its middle; marks of code and of bold text stay around it."""
+    """Shorten a word by cutting its middle.
+
+    The backticks and asterisks around the word, which format it in Markdown, are kept.
+    """
     inner = word.strip("`*")
     before, after = word[: word.index(inner)], word[word.index(inner) + len(inner) :]
     return f"{before}{inner[:head]}…{inner[-tail:]}{after}"

@@ -70,11 +70,13 @@ class TableFiller(Auditor):
     def _with_memory(
         self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
     ) -> None:
-        """Process a model; after a lack of memory retry it alone, with half the units per batch.
+        """Process a model, and retry it if memory was insufficient.
 
-        Each retry continues from the recorded ranges, as another apply would. If the JVM crashed,
-        any concurrent task may be the cause. So a model fails only if it ran alone in this apply,
-        and on an engine that other applies share only if it ran alone twice.
+        A retry runs no other model at the same time, and each batch has half as many units. It
+        continues from the recorded ranges.
+
+        If the JVM crashed, any concurrent task may be the cause. So a model fails only after it
+        ran alone. If other applies share the engine, it fails only after it ran alone twice.
         """
         batches, alone, others = _Batches(), False, True
         while True:

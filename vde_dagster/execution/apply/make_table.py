@@ -180,9 +180,10 @@ def _named_apart(
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
-    """Return missing columns of a table, with unused physical names.
+    """Return the columns that a table lacks, with physical names that are not taken.
 
-    A process that died before it updated the state may have left columns with planned names.
+    A name can be taken because an earlier process added the column and then died before it
+    updated the state.
     """
     names = {*taken}
     added = []

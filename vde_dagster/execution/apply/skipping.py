@@ -61,14 +61,14 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """States of a fill's input tables before the fill began, and the parts that it reads.
+    """States of a fill's input tables before the fill began, and the parts that the fill reads.
 
     Args:
-        commits: Commits to read, by parent, for parents whose new commits suffice.
+        commits: The commits to read, for each parent whose new commits are enough for the fill.
         anew: Whether the rows of these commits replace all rows of the table.
-        pinned: Snapshots to read, for tables that must be read at a fixed state.
-        changed: The changes of the table's rows, if only these are filled.
-        refresh: The way to compute rows, for a model that may refresh from changes.
+        pinned: The snapshot to read of each table that must be read at a fixed snapshot.
+        changed: The rows to change, if the fill only applies changes to the table.
+        refresh: The way to compute the rows. None unless the model may refresh from changes.
     """
 
     reads: tuple[TableRead, ...]
@@ -271,7 +271,7 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Check whether a table that was not read at a pinned snapshot changed during the read."""
+    """Return whether a table changed during the read. Pinned tables are not compared."""
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)

@@ -62,8 +62,8 @@ class Target:
 
     Args:
         table: The table at the beginning of the attempt.
-        waits: Whether the rows become visible only with the plan's publication; also true if the
-            table was published by another process meanwhile.
+        waits: Whether readers see the rows only after the plan is published. This is also true if
+            another process has published the table since the attempt began.
     """
 
     lakehouse: Lakehouse

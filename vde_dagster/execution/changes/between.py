@@ -96,7 +96,7 @@ def changes_by_version(
     each version.
 
     Raises:
-        UsageError: As `changes_between`, or the target version is the earlier version.
+        UsageError: As `changes_between`; or `until` is earlier than `since`.
     """
     whole = changes_between(handles, environment, model, since, until)
     if whole.until < since:

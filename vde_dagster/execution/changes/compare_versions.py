@@ -281,7 +281,7 @@ def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> 
 
 
 def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
-    """Return the first key whose columns all exist in both versions."""
+    """Return the first key that can be used in both versions, or an empty tuple."""
     both = {
         pair.after.name.lower()
         for pair in pairs

@@ -236,7 +236,7 @@ def resolve_against_production(
 ) -> dict[ModelName, Snapshot]:
     """Reuse production's tables for models that change in place.
 
-    Refusals and warnings are left to the plan.
+    Problems are not reported here. The plan reports them.
     """
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
@@ -268,7 +268,7 @@ def resolve_against_production(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return models with their ancestors, and models that share a table with one of these."""
+    """Return the given models, all their ancestors, and the models that share a table with them."""
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

@@ -71,7 +71,8 @@ class Plans:
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
             once: Whether to return an equal proposal that already waits, instead of a second one.
-            at_once: Whether the plan is applied immediately; without Spark, nothing is stored.
+            at_once: Whether the caller applies the plan immediately. If that needs Spark and Spark
+                is unavailable, the plan is not stored.
             said: Single fields of `PlanOptions`, instead of `options`.
 
         Raises:

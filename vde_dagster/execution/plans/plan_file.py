@@ -55,7 +55,7 @@ class Attachment(Protocol):
         """
 
     def descriptions(self, handles: Handles, plan_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return descriptions of plans' attachments for the environments' history, by plan id."""
+        """Return, for each plan id, a text for the history that describes the plan's attachment."""
 
 
 ATTACHMENTS: Seam[Attachment] = Seam("attachments")
@@ -342,7 +342,10 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield the places where two JSON values differ; a definition is named by its model."""
+    """Yield a text for each place where two JSON values differ.
+
+    The text for a definition contains the model's name instead of the path.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
             if key == "hash" and not path:

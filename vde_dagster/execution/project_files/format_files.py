@@ -105,7 +105,10 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 
 
 def _relative(path: str, root: Path) -> str:
-    """Return a path relative to the root, given one from the root or the current folder."""
+    """Return the path of a file relative to the root.
+
+    The given path is relative to the root or to the current folder.
+    """
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
         if full.is_file() and full.is_relative_to(root):

@@ -148,7 +148,7 @@ def _orphans(one: Described, snapshot: Snapshot | None) -> Iterator[Orphan]:
 def _with_places(
     path: str, text: str, names: TableNames, models: Mapping[ModelName, tuple[bool, Sequence[str]]]
 ) -> str:
-    """Return a file's text with empty entries for columns and models."""
+    """Return a file's text, with an empty entry added for each given model and column."""
     document = load_yaml(Path(path), text)
     end = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()

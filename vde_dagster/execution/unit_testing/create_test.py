@@ -160,9 +160,9 @@ def _text(name: str, body: Mapping[str, Any]) -> str:
 
 
 def yaml_value(value: Any, column: str) -> Any:
-    """Return a value for a test's file that the column's type converts back.
+    """Convert a value of a column to a value that can be written to a test's YAML file.
 
-    Decimals and bytes become texts, which are cast; NULL, NaN, lists and structs stay.
+    Decimals and bytes become texts. The test casts these texts to the column's type.
 
     >>> yaml_value({"price": Decimal("1.50"), "tags": ["a", None]}, "item")
     {'price': '1.50', 'tags': ['a', None]}

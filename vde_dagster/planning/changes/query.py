@@ -368,11 +368,11 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
 
 @dataclass(frozen=True, slots=True)
 class ColumnsOfSteps:
-    """Columns of a view by step.
+    """Columns of a view before and after each step of changes.
 
     Args:
         first: The columns before the first step; empty if the view did not exist.
-        pairs: For each step its columns, each with the matching column of the step before.
+        pairs: The columns after each step, paired with the matching columns before the step.
     """
 
     first: tuple[ViewColumn, ...]
@@ -412,7 +412,10 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 
 
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return a step's key with the last step's column names; None if a key column was removed."""
+    """Return the names that a key's columns have after the last step.
+
+    Return None if one of the columns was removed.
+    """
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 

@@ -156,7 +156,10 @@ def without_property(model: Model, name: str, text: str) -> Hint:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Yield the token after each statement that starts with `word`, with the token's place."""
+    """Find the statements behind a model's header that start with `word`.
+
+    Yield the second token and the place of each statement.
+    """
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     body = _body(model)
@@ -206,7 +209,7 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
 def kind_in_header(model: Model) -> type[Kind] | None:
     """Return the kind named in a model's file; None if a decorator computes it.
 
-    This kind differs from the model's own if a kind expanded one model into several.
+    A kind can expand one file into several models. These models have other kinds than the file.
     """
     if _is_python(model):
         value = _in_decorators(model.source, model.location.line or 1).get("kind")

@@ -154,10 +154,11 @@ class Environment:
         return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
 
     def require_whole(self) -> None:
-        """Check that all models of a table show the table at the same state.
+        """Check that models which share a table show the same snapshot of this table.
 
         Raises:
-            ConflictError: Two models show different states, or production pins a table.
+            ConflictError: Two models show different snapshots of a table. Or this environment is
+                production and shows a table at an earlier snapshot.
         """
         held = self.pinned_states
         if not held:

@@ -173,12 +173,12 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
     All branches of a table share its schema, so a reader of whole structs would see fields that
-    another environment adds. Readers therefore name the fields of their definition, from the first
-    publication on. Inside of arrays and maps this makes Spark read all fields, so it is done for
-    forward-only models alone.
+    another environment adds. Readers therefore name the fields of their definition. Inside of
+    arrays and maps this makes Spark read all fields, so there only readers of forward-only models
+    name the fields.
 
     Returns:
-        The fields to read by output column; all other columns are read whole.
+        The fields to read of each nested column; all other columns are read whole.
     """
     kind, forward = snapshot.model.kind, snapshot.forward
     physical = {column.name: column for column in table.columns}

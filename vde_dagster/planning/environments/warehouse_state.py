@@ -147,11 +147,12 @@ Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, S
 def rehash(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash definitions of environments again if another canonicalizer hashed them.
+    """Hash the definitions of environments again if another canonicalizer hashed them.
 
     Returns:
-        The state with the new hashes (snapshots by their stored ids), and the tables whose hashes
-        changed, to be stored. Tables that no environment shows keep their old hashes.
+        The state with the new hashes, and the tables to store because their hashes changed. The
+        keys of the snapshots are still the stored ids. Tables that no environment shows keep
+        their old hashes.
     """
     snapshots = dict(state.snapshots)
     tables = dict(state.tables)

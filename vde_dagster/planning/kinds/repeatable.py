@@ -65,7 +65,10 @@ def why_not_repeatable(
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why a model may return other rows from the same tables, or None."""
+    """Return why a model may return different rows when it reads the same tables twice.
+
+    Return None if the model always returns the same rows.
+    """
     seen = set() if seen is None else seen
     model = snapshot.model
     if model.pre_statements or model.post_statements:

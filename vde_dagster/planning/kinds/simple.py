@@ -48,7 +48,7 @@ class QueryMeaning(Meaning):
     """Rules of a query that readers inline."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return a hash of `rows` alone, because a query has no table to fill."""
+        """Return a hash of `rows`. A query has no table, so no fill settings are hashed."""
         return digest("query", rows)
 
 

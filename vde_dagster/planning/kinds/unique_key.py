@@ -18,7 +18,10 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """Rules of a merge, which keeps the newest row per key, or for a dbt strategy all rows."""
+    """Hashing rules for models with a unique key.
+
+    A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
+    """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which includes the key and the rules for merging its rows."""

@@ -79,11 +79,11 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Filled ranges that a restatement may make outdated.
+    """Tables and versions of environments that a restatement may make outdated.
 
     Args:
-        scopes: All current, restorable and applicable versions, each with at least the models that
-            a change reaches.
+        scopes: Versions of environments that are current, or that can be restored or applied. Each
+            version has at least the models that a change affects.
         snapshots: Snapshots of scopes and tables, by id.
         tables: All existing tables, by id.
         covered: Ids of the tables whose inputs are in a scope.

@@ -206,9 +206,9 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether the snapshot computes every column of a table, so that it can fill the table.
+    """Return whether a snapshot can fill a table, because it computes the table's columns.
 
-    In a table that changed in place, the snapshot may lack columns; new rows have NULL in them.
+    The snapshot may lack columns of a table that is changed in place. They are NULL in new rows.
     """
     if not _offers(table, snapshot):
         return False

@@ -153,7 +153,7 @@ def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> In
 
 
 def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing whole units that a change touches."""
+    """Return the missing intervals in all units that a change overlaps."""
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)

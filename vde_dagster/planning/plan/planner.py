@@ -98,7 +98,10 @@ def compare_models(
     tables: Mapping[ModelName, PhysicalTable],
     state: WarehouseState,
 ) -> dict[ModelName, PlannedModel]:
-    """Compare a target, served by `tables`, with an environment; plan no work."""
+    """Compare the snapshots of a target with an environment, without planning any work.
+
+    `tables` has the target's table for each model.
+    """
     planner = _Planner(request, snapshots, tables, {}, state)
     return {model.name: model for model in (*planner.compared(), *planner.removed())}
 
@@ -279,7 +282,10 @@ class _Planner:
     def _skipping(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[bool, Reason | str]:
-        """Return whether a run may skip a model, with the reason if no run may ever skip it."""
+        """Return whether a run may skip a model.
+
+        The second value is the reason why no run may ever skip the model, or an empty text.
+        """
         if not work.intervals or table is None or self.request.options.full:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):

@@ -145,7 +145,7 @@ def require_no_gaps(
 def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield, by model, filled ranges that would not be filled after the plan.
+    """Yield the ranges of each model that the environment has filled and the plan would not have.
 
     Ranges that a lookback fills again are not gaps.
     """

@@ -278,7 +278,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """An automatic restatement: its tick, and the ranges not filled since then (UTC)."""
+    """Tick of the schedule that caused an automatic restatement, in UTC.
+
+    `intervals` are the ranges that have not been filled since the tick.
+    """
 
     at: datetime
     intervals: IntervalSet

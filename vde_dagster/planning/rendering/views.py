@@ -177,7 +177,10 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Cast a VIEW model's query to the types that Spark determined, because tables may widen."""
+    """Cast the columns of a VIEW model's query to the types that Spark determined before.
+
+    Without the casts, the view would break when a table's column gets a wider type.
+    """
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
         return sql

@@ -143,7 +143,7 @@ class Snapshot:
 
     @property
     def standalone_hash(self) -> str:
-        """Hash of what the definition means if it does not inherit a production table."""
+        """Hash of the definition if the model does not reuse a production table."""
         own = (self.standalone_fill, self.metadata_hash, self.layout_hash)
         columns = (part for column in self.standalone_columns for part in column)
         return digest("snapshot", str(self.name), *own, *columns)

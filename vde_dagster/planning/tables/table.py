@@ -128,7 +128,7 @@ class PhysicalTable:
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
-        """Return ranges that were last filled as a part of a longer unit."""
+        """Return the ranges that were last filled with a longer interval unit than `unit`."""
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
     def counted_by(self, unit: IntervalUnit) -> PhysicalTable:

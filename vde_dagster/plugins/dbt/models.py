@@ -237,7 +237,10 @@ def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
 
 
 def _later(unit: Unit, model: Model, context: Context) -> Model | None:
-    """Return a model with only its `is_incremental()` branch, if a unit test tests that branch."""
+    """Return the model as it is compiled when `is_incremental()` is true.
+
+    Return None if no unit test sets `is_incremental`.
+    """
     asked = any(
         (t.overrides or {}).get("macros", {}).get("is_incremental") for t in unit.unit_tests
     )

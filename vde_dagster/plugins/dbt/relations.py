@@ -128,10 +128,13 @@ def has_limits(code: str) -> bool:
 
 
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
-    """Replace limits that a compile with `--empty` wrote with filters for the interval.
+    """Filter the relations in compiled code by the interval's time range.
+
+    dbt compiled the code with `--empty`, so each relation has a limit of 0 rows. The filters
+    replace these limits.
 
     Args:
-        event_times: Time columns by relation; a relation without one is read completely.
+        event_times: Time column of each relation. Other relations are read completely.
     """
     columns = {_parts(relation): column for relation, column in event_times.items()}
 

@@ -259,7 +259,7 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return no paths, because the inputs of a unit are recorded while it is read."""
+        """Return no paths. The files that a unit depends on are recorded while the unit is read."""
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:

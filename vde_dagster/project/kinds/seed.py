@@ -177,7 +177,7 @@ class Seed(Kind):
 
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
-        """Create the kind; `path` is as written until the file is read."""
+        """Create the kind. Its `path` is the text in the file; it is resolved later."""
         return cls(path=given["path"], **{"missing": "default", **given.get("csv_settings", {})})
 
     @property

@@ -371,7 +371,10 @@ class ProjectLoad:
 
 
 def read_files(argument: tuple[str, bool, list[str]]) -> list[bytes | None]:
-    """Read files of a project as serialized `SharedFile`s; None if there is an error or warning."""
+    """Read files of a project as serialized `SharedFile`s.
+
+    The list has None for each file with an error or a warning.
+    """
     from vde_dagster.base.workers import quietly
     from vde_dagster.project.loading.shared_reading import SharedFile
 

@@ -145,7 +145,7 @@ class MacroEvaluator:
 
         Variables of the settings and of a blueprint are SQL text; variables of `@DEF` and the run's
         times are expressions; `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name`
-        are plain texts. A name may also be a SQLGlot literal, such as a macro's argument.
+        are plain texts. To look up a variable, a macro may also use a SQLGlot literal as the key.
         """
         scope = self._expander.scope
         found = _Locals(

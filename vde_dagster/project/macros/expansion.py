@@ -164,7 +164,10 @@ class Expander:
     def _pieces(
         self, source: SourceText, start: int, end: int, *, top: bool, whole: bool = False
     ) -> list[tuple[str, int]]:
-        """Expand a part of a text; places are known only for the file's own text (`top`)."""
+        """Expand the macros in a part of a text, and return the pieces with their offsets.
+
+        `top` means that the text is the file's own text, not the result of a macro.
+        """
         if "@" not in source.text:
             return [(source.text[start:end], start)]
         backslash = self.scope.backslash

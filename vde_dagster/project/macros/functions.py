@@ -149,9 +149,9 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 
 
 def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
-    """Replace a function's parameters in its body, where they are written without `@`.
+    """Replace the parameters in a function's body by the arguments.
 
-    A name with an `@` refers to a variable in scope instead, also inside of a quoted template.
+    A parameter is written without `@`. A name with `@` is a variable, so it is not replaced.
     """
     tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)

@@ -226,7 +226,10 @@ def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
 
 
 class _Watched:
-    """Raises `TooSlow` in a thread, from a second thread, after the limit and every second."""
+    """Interrupts the current thread with `TooSlow` when a time limit has passed.
+
+    A second thread raises the exception, first at the limit and then every second.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

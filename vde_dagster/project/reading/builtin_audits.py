@@ -53,7 +53,9 @@ def _filled(template: str, items: Items, more: Mapping[str, Build]) -> str:
 
 
 def _query(template: str, **more: Build) -> Build:
-    """Return a builder of queries from a template's text or its name in `builtin_audits.sql`.
+    """Return a function that builds an audit's query from a template.
+
+    `template` is a text, or the name of a template in `builtin_audits.sql`.
 
     A template contains `{argument}`, and `{where}` for the call's condition.
     """
@@ -105,7 +107,10 @@ def _figure(function: str) -> Build:
 
 
 def _partition(items: Items) -> str:
-    """Write `PARTITION BY a, b ` for an argument with or without these words, or in quotes."""
+    """Return the argument `partition_clause` as `PARTITION BY a, b `.
+
+    The argument may contain the words PARTITION BY, and it may be quoted.
+    """
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1].strip()

@@ -67,7 +67,10 @@ class Source(Protocol):
         """
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Read, once and before any file, the context that the files share; return errors."""
+        """Read the context that all files share, and return its errors.
+
+        This method is called once, before any file is read.
+        """
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read one of `files`.

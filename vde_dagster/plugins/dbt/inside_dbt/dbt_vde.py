@@ -293,7 +293,10 @@ def _decoded(value: Any) -> Any:
 
 
 def _outermost_macro() -> tuple[str, str]:
-    """Return the package and name of the outermost macro between a node's code and this call."""
+    """Return the package and name of the first macro in the call stack.
+
+    This is the macro that the node's own code has called.
+    """
     from dbt.clients.jinja import MacroGenerator
 
     found, frame = ("", ""), sys._getframe()

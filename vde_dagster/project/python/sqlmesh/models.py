@@ -80,7 +80,10 @@ SCDType2ByColumnKind = _kind("SCDType2ByColumnKind", "SCD_TYPE_2_BY_COLUMN")
 
 
 class CustomMaterialization:
-    """Writer of tables, which writes rows with `self.adapter` in one commit; `NAME` is its name."""
+    """Base class of SQLMesh's custom materializations.
+
+    `NAME` is its name. `insert` writes rows through `self.adapter`, in one commit.
+    """
 
     NAME = ""
 
