@@ -239,10 +239,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether argument types, given as letters, match the pattern.
-
-        The last place of the pattern is used for all further letters.
-        """
+        """Return whether argument types match; the pattern's last place is repeated if needed."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

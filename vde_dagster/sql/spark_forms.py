@@ -273,10 +273,7 @@ def _any(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _distinct_on(text: str, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Rewrite `DISTINCT ON (k)` as QUALIFY.
-
-    `DISTINCT ON (k)` keeps the first row of each key in the order of ORDER BY.
-    """
+    """Rewrite `DISTINCT ON (k)` as QUALIFY."""
     words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
     if words != ("DISTINCT", "ON", "("):
         return

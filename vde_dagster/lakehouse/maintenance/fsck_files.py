@@ -66,13 +66,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A file to check.
-
-    Args:
-        ref: The table or view that the file belongs to.
-        of: The file's entry in the file that names it.
-        above: The file that names this file.
-    """
+    """A file to check, and the file that names it (`above`)."""
 
     ref: TableRef
     is_current: bool

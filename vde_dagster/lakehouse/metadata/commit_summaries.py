@@ -193,14 +193,7 @@ def bytes_between(metadata: dict[str, Any], before: int | None, after: int | Non
 def _counts(
     line: list[dict[str, Any]], both: Collection[int], newest: int | None
 ) -> tuple[int, int] | None:
-    """Count the rows that a line of commits added and removed.
-
-    Counting ends before the first commit in `both`. Returns None if a commit does not record the
-    numbers.
-
-    Args:
-        line: Snapshots of the commits, newest first.
-    """
+    """Count the added and removed rows of commits, newest first, until a commit in `both`."""
     added = removed = 0
     parent = newest
     for snapshot in line:
@@ -241,11 +234,7 @@ _COUNTS = (
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str = ""
 ) -> tuple[KeptCommit, ...]:
-    """Return a table's commits from a head backward.
-
-    Args:
-        table_id: The table whose fills are marked among the commits.
-    """
+    """Return a table's commits from a head backward, with fills of `table_id` marked."""
     return tuple(_commit(snapshot, table_id) for snapshot in history(metadata, head))
 
 

@@ -73,12 +73,7 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find the heads and places of the tables that a publication pins.
-
-    Args:
-        changed: Ids of tables whose columns change.
-        moved: Heads of tables after the publication, which need not be read.
-    """
+    """Find the heads and places of the tables that a publication pins."""
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)
@@ -159,12 +154,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Look up earlier states of tables in the tables' metadata.
-
-    Args:
-        states: The table's name and the state, by table id. A state that no longer exists is left
-            out of the result.
-    """
+    """Look up earlier states of tables in metadata; states that no longer exist are left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 

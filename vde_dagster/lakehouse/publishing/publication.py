@@ -141,10 +141,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """The change of one table.
-
-    A table moves to a branch's rows, gets wider column types, or is rolled back.
-    """
+    """The change of one table: a move to a branch's rows, wider column types, or a rollback."""
 
     ref: TableRef
     table_id: str

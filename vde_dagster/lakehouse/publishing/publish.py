@@ -334,13 +334,7 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Check that no other environment shows the tables to be rolled back.
-
-    Environments in `holding` are allowed.
-
-    Raises:
-        ConflictError: Another environment shows one of the tables.
-    """
+    """Check that no environment, except those to hold, shows a table that is rolled back."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}

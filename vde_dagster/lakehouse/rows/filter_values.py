@@ -91,11 +91,7 @@ def floored(value: Decimal) -> int | Decimal:
 
 
 def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
-    """Convert a number to a value of an Arrow type.
-
-    Args:
-        units: The number in the unit of `whole`, for example days for a date.
-    """
+    """Convert a number in the unit of `whole` to a value of an Arrow type."""
     if pa.types.is_decimal(type_):
         digits = tuple(map(int, str(abs(units))))
         return pa.scalar(Decimal((int(units < 0), digits, -type_.scale)), type_)
@@ -106,11 +102,7 @@ def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
 
 
 def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
-    """Convert a number to a PyIceberg literal of a type, or None if PyIceberg has no such literal.
-
-    Args:
-        units: For a date, the days since 1970. For an instant, the microseconds since 1970.
-    """
+    """Convert a number in the unit of `whole` to a PyIceberg literal, if the type has literals."""
     if isinstance(type_, (types.IntegerType, types.LongType)):
         return literals.LongLiteral(units)
     if isinstance(type_, types.DateType):

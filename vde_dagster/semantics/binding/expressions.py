@@ -209,10 +209,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda.
-
-    Its parameters are identified by the nesting depth and their position, not by their names.
-    """
+    """Bind a lambda, whose parameters are identified by depth and position, not by name."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)

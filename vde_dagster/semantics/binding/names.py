@@ -188,11 +188,7 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
 
 
 def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
-    """Return the table that a qualifier names, such as `t` in `t.x`, or None.
-
-    Raises:
-        Unclear: Several tables have the name.
-    """
+    """Return the table that a qualifier names, or None; raise Unclear if several tables match."""
     found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:

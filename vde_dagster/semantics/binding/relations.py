@@ -58,10 +58,7 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a condition and return its conjuncts.
-
-    Equalities among the conjuncts are recorded, because they can show that rows are unique.
-    """
+    """Bind a condition and return its conjuncts; record equalities that can prove uniqueness."""
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)

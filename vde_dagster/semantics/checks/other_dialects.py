@@ -319,10 +319,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a subscript or a length that was translated for the wrong type.
-
-    A text may have a list's subscript, and a list may have a text's length.
-    """
+    """Report a subscript or a length that was translated for the wrong type."""
     kind = infer(e.expressions[0]) if e.expressions else None
     is_length = called(e) in ("length", "char_length")
     if kind is None:

@@ -286,10 +286,7 @@ class _Values:
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the expressions that give an expression its value, such as a CASE's branches.
-
-        Return None if the expression computes its value in another way.
-        """
+        """Return the expressions that an expression like a CASE takes its value from, or None."""
         if isinstance(e, _AROUND):
             return [e.this]
         if isinstance(e, exp.Column):

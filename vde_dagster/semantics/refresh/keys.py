@@ -35,11 +35,7 @@ class KeySteps:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Query for the key values that are affected when one table changes.
-
-    Args:
-        reading: Number of the reference to this table in the query.
-    """
+    """Query for the key values that are affected when one table changes."""
 
     reading: int
     affected: Affected

@@ -53,11 +53,7 @@ _UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """Query for the rows that a result gains and loses when one table changes.
-
-    Args:
-        reading: Number of the reference to this table in the query.
-    """
+    """Query for the rows that a result gains and loses when one table changes."""
 
     reading: int
     tree: exp.Query
@@ -107,11 +103,7 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 
 
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
-    """Return a query for the changed output rows, with `vde_sign` as its last column.
-
-    Args:
-        reading: Number of the reference to the changed table in the query.
-    """
+    """Return a query for the changed output rows, with `vde_sign` as its last column."""
     root = query.tree.copy()
     leaf = find_reading(root, reading)
     _Signed(leaf).query(root)

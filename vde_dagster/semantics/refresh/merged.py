@@ -97,10 +97,7 @@ class GroupSteps:
     values: Mapping[str, str]
 
     def write(self, relation: Relation) -> str:
-        """Return a query with one row for each changed row of the inputs.
-
-        Each row has the key of its group, and the values that it adds to the group.
-        """
+        """Return a query for the key and the added values of each changed row."""
         listed = ", ".join(f"{value} AS {quote(name)}" for name, value in self.values.items())
         return f"SELECT {listed} FROM ({self.rows.write(relation)}) AS changed"
 

@@ -84,12 +84,7 @@ def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
 
 
 def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
-    """Return the expression and the literal that a condition such as ``x = 1`` compares.
-
-    Returns:
-        The expression with the literal's Python type, and the literal's value. None if the
-        condition has another form.
-    """
+    """Return the expression and the literal that a condition like ``x = 1`` compares, or None."""
     if condition.tag != "eq" or not facts.never_fails(condition):
         return None
     for one, other in (condition.parts, condition.parts[::-1]):

@@ -108,10 +108,7 @@ def _accepts_filters(source: Any, parts: Parts) -> bool:
 
 
 def _group_conditions(source: Any, parts: Parts) -> list[Node]:
-    """Return conditions on a grouping's rows that follow from conditions on its input rows.
-
-    These are the conditions that compare only grouping keys.
-    """
+    """Return conditions on a grouping's rows that follow from conditions on its input rows."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
@@ -219,11 +216,7 @@ class _Above:
         self._frozen = parts.frozen
 
     def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
-        """Apply `change` to the expressions over a group's rows.
-
-        Args:
-            most_keys: A grouping with more grouping sets than this stays unchanged.
-        """
+        """Apply `change` to the expressions over a group's rows."""
         source, rel = self.derived.get(group), self._rels.get(group)
         if rel is not None:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]

@@ -247,13 +247,7 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Merge the sources of several expressions.
-
-    If several expressions use the same column, the strongest kind of use is kept.
-
-    Args:
-        at_least: The weakest kind in the result.
-    """
+    """Merge the sources of several expressions; keep the strongest kind of use of a column."""
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}

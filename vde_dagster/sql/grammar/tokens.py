@@ -41,10 +41,7 @@ def like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def type_end(tokens: Sequence[Token], index: int) -> int:
-    """Return the index after a type such as `ARRAY<INT>`.
-
-    If the token is a column named `array`, return the index after this token.
-    """
+    """Return the index after a type such as `ARRAY<INT>`, or after a column named `array`."""
     depth = 0
     for end in range(index + 1, len(tokens)):
         kind = tokens[end].token_type

@@ -217,10 +217,7 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Rewrite a test with a regular expression.
-
-    In some dialects, the expression must match the whole text.
-    """
+    """Rewrite a regular expression test; some dialects require a match of the whole text."""
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))

@@ -142,10 +142,7 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """Rewrite a substring whose negative start may lie before the text's beginning.
-
-    In this case, BigQuery starts at the first character.
-    """
+    """Rewrite a substring; BigQuery starts at the first character if the start is before it."""
     before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))

@@ -265,12 +265,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 def _matches(error: BaseException, states: tuple[str, ...], phrases: tuple[str, ...]) -> bool:
-    """Return whether an error has one of the SQL states or, on SQLite, one of the phrases.
-
-    Args:
-        states: Beginnings of SQL states.
-        phrases: Parts of SQLite's messages.
-    """
+    """Return whether an error's SQL state or, on SQLite, its message is in the given lists."""
     if not isinstance(error, DBAPIError):
         return False
     state = _state(error)

@@ -104,11 +104,7 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 def row_from_value(value: object, table: Table, **others: Any) -> dict[str, Any]:
-    """Create a row for a table from a value's attributes with the names of the table's columns.
-
-    Args:
-        others: Values of further columns.
-    """
+    """Create a row from a value's attributes that are named like columns, and from `others`."""
     names = (column.name for column in table.c)
     return {name: getattr(value, name) for name in names if hasattr(value, name)} | others
 
@@ -119,11 +115,7 @@ def is_model(table: Table, name: ModelName) -> ColumnElement[bool]:
 
 
 def ranges_by_key(rows: Iterable[Any]) -> dict[Any, IntervalSet]:
-    """Return the intervals for each key.
-
-    Args:
-        rows: Rows with the columns key, start and end.
-    """
+    """Return the intervals of each key, given rows of (key, start, end)."""
     found: dict[Any, list[Interval]] = {}
     for key, start, end in rows:
         found.setdefault(key, []).append(Interval(start, end))

@@ -31,12 +31,7 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """The definition that a mirrored view should have, or the intention to delete the view.
-
-    Args:
-        hash: Hash of the definition; None to delete the view.
-        definition: The definition as JSON; None to delete the view.
-    """
+    """The definition that a mirrored view should have; without a `hash`, the view is deleted."""
 
     ref: TableRef
     environment: str

@@ -471,10 +471,7 @@ def pin_filled(
 def _reopen(
     connection: Connection, environment: str, version: int, table_ids: Collection[str]
 ) -> None:
-    """Close the current pins of tables at a version, and open equal pins from this version on.
-
-    Pins of older versions therefore stay as they are.
-    """
+    """Close the current pins of tables at a version, and open equal pins from this version on."""
     kept: list[dict[str, Any]] = []
     for row in among(connection, _OPEN_PINS, _PIN.table_id, table_ids, {"of": environment}):
         changed = {"valid_from": version, "rows_added": None, "rows_removed": None}

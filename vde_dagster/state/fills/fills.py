@@ -159,11 +159,7 @@ class FillRecord:
         )
 
     def row(self, table: Table, at: datetime) -> dict[str, Any]:
-        """Return the fill as a row of `table`, which is the log or the table of pending fills.
-
-        Args:
-            at: The instant at which the fill was recorded (UTC).
-        """
+        """Return the fill as a row of the log or of pending fills, recorded at an instant (UTC)."""
         return row_from_value(
             self,
             table,
@@ -324,11 +320,7 @@ class FillStore:
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
     ) -> None:
-        """Record that a rollback undid a table's commits, or that it restored them.
-
-        Args:
-            undone: True if the commits were undone, False if they were restored.
-        """
+        """Record whether a rollback has undone a table's commits."""
         for part in chunks(sorted(commits)):
             connection.execute(
                 update(schema.fills)

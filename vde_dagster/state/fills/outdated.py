@@ -157,10 +157,7 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A set of models that read each other.
-
-    The set has all versions of one environment, or the models of a plan.
-    """
+    """All versions of one environment, or the models of a plan; these models read each other."""
 
     environment: str | None
     rows: list[EntryRow]

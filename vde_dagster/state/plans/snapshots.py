@@ -189,13 +189,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether a table's columns are the columns of a snapshot.
-
-    Returns true if the snapshot's columns are unknown.
-
-    Args:
-        types: The names and types of the table's columns.
-    """
+    """Return whether a table's columns are a snapshot's columns; true if those are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 

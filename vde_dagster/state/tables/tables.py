@@ -242,11 +242,7 @@ class TableStore:
         return created
 
     def note_parts(self, parts: Iterable[tuple[str, Part]]) -> None:
-        """Record parts of unfinished time units that are about to be filled; see `Part`.
-
-        Args:
-            parts: Each part with its table's id.
-        """
+        """Record parts of unfinished time units before they are filled, each with a table's id."""
         listed, since = list(parts), self.database.clock.now()
 
         def work(conn: Connection) -> None:
