@@ -16,7 +16,7 @@ def measured_tick(world: DailyRuns) -> tuple[list[Event], Mapping[str, float]]:
     """Run the next day, model by model; return its events, and CPU seconds by model name."""
     world.now += timedelta(days=1)
     plan = world.workspace.plans.due("prod", now=world.now)
-    session = world.workspace.engine().session  # type: ignore[attr-defined]
+    session = world.workspace.engine().session
     jvm = int(session.sparkContext._gateway.proc.pid)
     events: list[Event] = []
     found: dict[str, float] = {}
