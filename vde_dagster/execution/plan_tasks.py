@@ -131,7 +131,7 @@ class PlanTasks:
         )
 
     def plain_query(self, filler: Snapshot) -> str | None:
-        """Return a definition's query over physical tables, for analysis."""
+        """Return the query of a definition with the names of physical tables, for analysis."""
         if filler.model.query is None:
             return None
         return render_plain_query(filler.model, self._resolver(), self.catalog)

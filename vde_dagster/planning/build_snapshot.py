@@ -416,7 +416,10 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
 
 
 def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
-    """Refuse a query that reads its own table if the types of its columns depend on that table."""
+    """Refuse a model that reads itself if the types of its columns are unknown.
+
+    Such types could be determined only from the model's table, which does not exist yet.
+    """
     unknown = [column.name for column in columns if column.type is None]
     if unknown:
         typed = ", ".join(f"{name} TYPE" for name in unknown)

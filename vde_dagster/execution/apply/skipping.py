@@ -231,7 +231,7 @@ class Skipping:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the tables' states if they are unchanged since `was`, else None."""
+    """Return the current states of the tables, or None if a table changed after `was`."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None

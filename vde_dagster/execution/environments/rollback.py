@@ -98,7 +98,7 @@ class RollbackResult:
 
 
 def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Return the partly filled units of tables after they moved back, with the tables' ids."""
+    """Yield the id and each partly filled unit of the tables that a rollback moves back."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)

@@ -322,7 +322,7 @@ def _shape_problem(snapshot: Snapshot, sql: str, found: Columns) -> VdeError | N
 
 
 def _types(snapshot: Snapshot, found: Columns | None) -> Columns | None:
-    """Return the column types that a model's readers will see, if all are known."""
+    """Return the types of a model's columns, or None if a type is unknown."""
     known = {name.lower(): type_ for name, type_ in found or ()}
     added = {column.name: column.type for column in snapshot.model.kind.added_columns}
     out = []

@@ -152,8 +152,8 @@ def _readable_state(
 ) -> WarehouseState:
     """Read an environment and production, and repair damaged definitions of the target.
 
-    A damaged definition that the project still has is written again, because its id proves that it
-    is equal. A model whose damaged definition is unavailable is planned as changed.
+    If `snapshots` has a definition with the id of a damaged one, it is written again. Otherwise,
+    the model is planned as changed.
     """
     shown = WarehouseState(target, production).published_ids
     mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)

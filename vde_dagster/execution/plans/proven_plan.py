@@ -326,7 +326,7 @@ def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
 
 
 def _restated(plan: Plan, name: ModelName) -> bool:
-    """Check whether the plan's work may change the rows that readers of a model see."""
+    """Return whether the plan's work may change the rows of a model."""
     entry = plan.entries.get(name)
     if entry is None:
         return False
@@ -391,8 +391,8 @@ def _hidden(
     """Yield the changes and breaks that a plan hides.
 
     Args:
-        certain: Models derived without stored types of views, because these may be newer than the
-            plan.
+        certain: Models derived without the stored types of views. These types may have been stored
+            after the plan was created.
     """
     for name, model in derived.items():
         told = given.get(name)

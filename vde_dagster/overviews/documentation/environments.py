@@ -336,7 +336,7 @@ class EnvironmentContents:
         return found
 
     def _types(self, one: Environment, entry: Entry) -> dict[str, str]:
-        """Return the types of an entry's table or view by column, in lower case."""
+        """Return the type of each column of an entry's table or view, by lower-case name."""
         workspace, table = self.workspace, self.tables.get(entry.table_id or "")
         if table is None:
             stored = workspace.store.snapshots.view_types([entry.snapshot_id])

@@ -34,7 +34,8 @@ class ByLineage:
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
         sequence: The sequence number of `older`.
-        forwards: Whether the earlier version shows `older`, and the later one `newer`.
+        forwards: Whether the changes lead from `older` to `newer`. False after a rollback, when the
+            later version shows `older`.
     """
 
     older: int

@@ -218,9 +218,10 @@ class RefreshCosts:
         return Estimate(self.whole_seconds(sizes), self.changes_seconds(sizes))
 
     def fit(self, fills: Iterable[MeasuredFill], newest: int | None = None) -> RefreshCosts:
-        """Return the costs that fit fills, which weigh more than the costs so far as they grow.
+        """Return these costs, adjusted to measured fills.
 
-        The way with fewer fills begins with the growth of the other way's factors.
+        The more fills there are, the less the result depends on the costs so far. If one of the two
+        ways has fewer fills, its factors first grow as much as the factors of the other way.
 
         Args:
             fills: Measured fills, the newest first.

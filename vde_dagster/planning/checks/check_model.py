@@ -399,9 +399,9 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find time variables that Spark interprets in another time zone than UTC.
 
-    Compared with a TIMESTAMP, a text without a zone or a DATE is cast to a TIMESTAMP in the
-    session's zone (https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html); compared
-    with a TIMESTAMP_NTZ or a text, it is not converted.
+    If a DATE or a text without a zone is compared with a TIMESTAMP, Spark casts it to a TIMESTAMP
+    in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not convert it.
+    See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
     """
     model = known.model
     zone = _session_zone(model)
@@ -520,7 +520,7 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns whose old values an expression adds to.
+    """Return the columns that an expression increases, such as `n` in `target.n + source.n`.
 
     A second merge of the same rows would change these columns again.
     """

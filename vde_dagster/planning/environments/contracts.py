@@ -216,8 +216,8 @@ def _operators(
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
     """Return the published columns with their Spark SQL types; None for unknown types.
 
-    Types come from the table, else from Spark's analysis of the published view, else from the
-    analysis of the query.
+    The types come from the table. For a model without a table, they come from Spark's analysis of
+    the published view, or else from the analysis of the query.
     """
     snapshot, table = shown
     analysed = view_types.get(snapshot.id)

@@ -24,11 +24,15 @@ def production_first(name: str) -> tuple[bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class ViewNames:
-    """Names of an environment's views: `db.model` in production, else with the environment's name.
+    """Names of an environment's views.
+
+    A view is named `db.model` in production. In other environments, the name also contains the
+    environment's name, for example `db__dev.model`.
 
     Args:
-        suffix: The part of a view's name that ends with the environment's name.
-        mode: `dev_only` if production shows models with tables as tables, not as views.
+        suffix: The part of the view's name that ends with the environment's name: `schema` gives
+            `db__dev.model`, and `table` gives `db.model__dev`.
+        mode: `dev_only` if production shows the tables themselves instead of views over tables.
     """
 
     environment: str

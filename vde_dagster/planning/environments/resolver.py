@@ -195,9 +195,10 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how to read columns that will be widened when the snapshot is deployed.
+    """Return how to read the columns whose types become wider when the snapshot is deployed.
 
-    Until then the table has the narrower type, but readers are planned for the definition's type.
+    Before the deployment, the table has the narrower type. The readers of the preview get a cast to
+    the wider type.
     """
     if snapshot.forward is None:
         return {}

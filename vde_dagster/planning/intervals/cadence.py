@@ -84,15 +84,15 @@ _STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 class Cadence:
     """A cron expression, which schedules fills, and an interval unit, which divides the data.
 
-    By default the unit is the largest that fits between two ticks: with `0 5 * * *`, intervals are
-    days that are due at five in the morning; with `0 0 * * 1`, days that are due on Mondays. Units
-    are in UTC, whatever the cron's time zone.
+    By default, the unit is the largest one that fits between two ticks. With `0 5 * * *`, intervals
+    are days, and they are due at five in the morning. With `0 0 * * 1`, intervals are also days,
+    but they are due on Mondays. Units begin and end in UTC, even if the cron has another time zone.
 
     Args:
         zone: The IANA time zone of the cron; UTC if None.
         given_unit: The unit that the model names, or None.
         partials: Whether the unit in progress is filled up to the last tick.
-        until_now: Whether that unit is filled up to the present instead, once per tick.
+        until_now: Whether the unit in progress is filled up to the present, once per tick.
     """
 
     cron: str

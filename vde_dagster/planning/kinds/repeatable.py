@@ -139,7 +139,7 @@ def _is_present(text: str) -> bool:
 
 
 def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> bool:
-    """Return whether a query uses literals such as `'now'` only as texts, never as dates."""
+    """Return whether a query uses literals such as `'now'` only as texts and not as dates."""
     from vde_dagster.semantics.text_uses import are_only_texts
 
     query = snapshot.model.query

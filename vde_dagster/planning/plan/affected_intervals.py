@@ -98,7 +98,10 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return the filled ranges computed from changed rows, except in production's tables."""
+    """Return the filled ranges that were computed from changed rows.
+
+    Production's tables are left out.
+    """
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -185,7 +188,10 @@ class _Found:
     def _put(
         self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
     ) -> IntervalSet:
-        """Record affected ranges of a table; return the ranges where its readers see changes."""
+        """Record the ranges of a table that a change makes outdated.
+
+        Return the ranges where the table's readers will see changed rows.
+        """
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or snapshot.model.kind.disable_restatement:
             return IntervalSet()

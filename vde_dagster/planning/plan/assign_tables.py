@@ -365,8 +365,8 @@ def _with_new_fields(
 
     Args:
         type_: The column's type in the definition.
-        there: The column's Spark SQL type in the catalog; None for the recorded type. Fields in the
-            catalog that the state does not record, left by a crash, are never shown.
+        there: The column's Spark SQL type in the catalog; None for the recorded type. A crash may
+            have left fields in the catalog that the state does not have. They are never shown.
     """
     assert column.type is not None
     has, added = there or column.type, column.fields

@@ -310,7 +310,7 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
 
 
 def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange | None:
-    """Return a column whose type changed, but which fills need to find existing rows; or None."""
+    """Return a column whose type changed although fills use it to find existing rows, or None."""
     kind = plain.model.kind
     texts = (*kind.fixed, *(plain.model.partitioned_by if kind.by_partitions else ()))
     words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
@@ -318,7 +318,7 @@ def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange |
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Return whether a forward-only definition means the same as a plain definition."""
+    """Return whether a forward-only definition equals a definition without `forward_only`."""
     own = forward.fill_version, forward.columns
     return forward.own_id == plain.id or own == plain.standalone_meaning
 

@@ -161,7 +161,7 @@ def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) 
 
 
 def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, ...]:
-    """Return the ranges to audit: one range is enough for a table that is replaced as a whole."""
+    """Return the ranges to audit. For a table that is replaced as a whole, only the last range."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 

@@ -112,7 +112,7 @@ class ParentCoverage:
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether a full table lacks rows that its parents have by now."""
+        """Return whether parents of a full table have received rows after the table's last fill."""
         if not table.lacks or not table.intervals:
             return False
         now = self._gaps(snapshot, table.intervals.ranges[-1].end)
@@ -152,7 +152,7 @@ class ParentCoverage:
         return found
 
     def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
-        """Record the filled ranges of an incremental model, including planned ones."""
+        """Record the ranges of an incremental model that are filled after the plan."""
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
         whole = snapshot.cadence.whole(filled | outside, ALWAYS)

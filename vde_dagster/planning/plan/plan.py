@@ -221,7 +221,10 @@ class Proposal:
     author: str = ""
 
     def matches_files(self, files: str) -> bool:
-        """Return whether the plan was made from project files with this hash."""
+        """Return whether the plan was made from project files with this hash.
+
+        Return true if the plan has no hash of files.
+        """
         return self.files in ("", files)
 
 
@@ -325,7 +328,7 @@ class Plan:
 
     @property
     def as_written(self) -> Plan:
-        """The plan in its original form, which was signed; see `ProvenPlan`."""
+        """The plan before its fields were derived again. Signatures refer to this plan."""
         return self
 
     @property

@@ -63,7 +63,7 @@ class Extended:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that computes filled intervals again; `reports/restatement.py` adds its warnings.
+    """A plan that computes filled intervals again.
 
     Args:
         refused: The models that are not computed again.
@@ -288,7 +288,7 @@ class Tick:
 
 
 def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
-    """Return the automatic restatements due by the latest ticks before an instant (UTC)."""
+    """Return the automatic restatements that are due at an instant (UTC)."""
     found = [_after_the_end(snapshot, now)]
     if (cron := snapshot.model.kind.auto_restatement_cron) is not None:
         tick = replace(snapshot.cadence, cron=cron).last_tick(now)

@@ -61,7 +61,7 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
     """Write Trino SQL that converts a column to the type that a definition shows.
 
-    `has` is the column's Spark SQL type, if it is not `fields.has`.
+    `has` is the column's Spark SQL type. By default it is `fields.has`.
     """
     if fields is None:
         return value

@@ -175,7 +175,7 @@ class Snapshot:
 
     @property
     def computed_columns(self) -> tuple[OutputColumn, ...]:
-        """The columns of the query or the code, without columns that the kind adds."""
+        """Columns that the query or the Python code computes, without columns added by the kind."""
         added = {column.name for column in self.model.kind.added_columns}
         made = {name for name, _ in self.standalone_columns}
         return tuple(c for c in self.columns if c.name not in added and c.name in made)

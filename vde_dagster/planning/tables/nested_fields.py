@@ -169,7 +169,7 @@ class _Showing:
         )
 
     def _name(self, place: Path, wanted: Mapping[str, Field] | None) -> str | None:
-        """Return the definition's name of a field of the table; None if it is hidden."""
+        """Return a table field's name in the definition, or None if the definition hides it."""
         version = self.added.get(_key(place), "")
         if wanted is None:
             return None if version else place[-1]

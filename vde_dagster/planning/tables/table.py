@@ -124,7 +124,7 @@ class PhysicalTable:
 
     @property
     def available(self) -> IntervalSet:
-        """Ranges that readers find: filled ranges, and ranges that a preview has from its table."""
+        """Ranges with data: the filled ranges, and for a preview also the ranges of its table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:

@@ -31,10 +31,11 @@ class LeftOut:
 
     @classmethod
     def from_manifest(cls, manifest: Manifest, introspective: Mapping[str, str]) -> LeftOut:
-        """Find the readers of introspective nodes.
+        """Leave out the introspective nodes and all nodes that read them.
 
         Args:
-            introspective: The calls that query the warehouse, by the nodes' unique ids.
+            introspective: The call in each introspective node that queries the warehouse, by the
+                node's unique id.
         """
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}

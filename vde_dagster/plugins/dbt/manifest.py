@@ -124,7 +124,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def materialized(self) -> str:
-        """Materialization; the resource type for nodes without one."""
+        """Materialization of the node, or its resource type if no materialization is configured."""
         return str(self.config.get("materialized") or self.resource_type)
 
     @property
@@ -265,7 +265,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exposure with the tables that it reads, in parts."""
+    """An exposure with the names of the tables that it reads. Each name is a tuple of parts."""
 
     exposure: Exposure
     reads: list[tuple[str, ...]]

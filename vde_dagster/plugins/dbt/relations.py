@@ -90,12 +90,12 @@ def _definitions(
 
 
 def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -> Expanded:
-    """Replace the name of the model's table in code of a test.
+    """Replace a relation in compiled code by another table or query.
 
     Args:
-        relation: The table as dbt writes it.
+        relation: The relation as dbt writes it.
         this_model: The replacement.
-        name: The table's name, which may qualify columns.
+        name: The relation's last part. If it qualifies columns, the replacement gets it as alias.
     """
     whole = re.compile(rf'(?<![\w.`"]){re.escape(relation)}(?![\w`"])')
     called = re.compile(rf'(?<![\w.`"])[`"]?{re.escape(name)}[`"]?\s*\.', re.IGNORECASE)
@@ -111,7 +111,10 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Limit a table in code to rows whose time column is in the interval."""
+    """Replace a relation in code by a query of its rows in the interval.
+
+    `column` is the relation's time column.
+    """
     return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 

@@ -225,9 +225,9 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return the maximum depth of a property's brackets that may be split into lines.
+    """Return the maximum depth of the brackets that may be split into lines.
 
-    Deeper brackets contain texts that are part of versions, including the spaces at their edges.
+    The texts in deeper brackets are hashed with their spaces, so splitting would change versions.
     """
     return 2 if _name(nodes) in _OF_CALLS else 1
 

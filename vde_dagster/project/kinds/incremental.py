@@ -114,10 +114,10 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Table filled by intervals; the rows are appended, so a lookback would repeat rows.
+    """Table filled by intervals. Each fill appends rows, so a lookback would repeat rows.
 
-    `insert_overwrite` makes a fill replace the partitions of its rows instead, or all rows if the
-    table has no partitions.
+    With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table has
+    no partitions, the fill replaces all rows.
     """
 
     insert_overwrite: bool = False

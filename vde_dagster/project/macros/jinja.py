@@ -106,7 +106,7 @@ class Templates:
             context.parent.update(self._environment.globals)
 
     def missing(self, name: str) -> Any:
-        """Return a value for an unset variable, which raises an error when it is printed."""
+        """Return a placeholder for an unset variable. Printing the placeholder raises an error."""
         return self._environment.undefined(name=name)
 
     def render(self, source: SourceText, start: int, end: int) -> Expanded:
@@ -302,7 +302,7 @@ class TimeValue:
 
 
 def _with_variables(text: Expanded, source: SourceText, *, backslash: bool) -> Expanded:
-    """Replace printed time variables by SQL placeholders; `source` has the text's places."""
+    """Replace the time variables that a template has printed by SQL placeholders."""
     if "\ue010" not in text.text:
         return text
     edits: list[Edit] = []

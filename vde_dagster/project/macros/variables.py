@@ -132,9 +132,9 @@ EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing"
 
 
 def this_model_values(table: str) -> dict[str, str]:
-    """Return the SQL texts of `@this_model` and of the variables for its parts, by variable.
+    """Return the variable `this_model` and a variable for each part of its name, as SQL texts.
 
-    If the quoted name has a fourth part, a branch, only `@this_model` contains it.
+    If `table` names a branch as a fourth part, only `this_model` contains the branch.
     """
     parts = ModelName.split(table)[:3]
     padded = [""] * (3 - len(parts)) + list(parts)

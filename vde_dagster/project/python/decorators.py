@@ -31,7 +31,7 @@ class Parts:
     Args:
         query: The rendered query; None for a function that returns rows.
         reads: Tables that are read, with the decorator's place.
-        hidden: Names in the code that refer to temporary views, not to tables.
+        hidden: Names of temporary views that the code reads. They hide tables of the same names.
         before, after: Rendered statements around the query or the code.
         later: Statements that run after an environment publishes the model.
     """
@@ -51,10 +51,10 @@ def read_parts(
     context: FileContext,
     dialect: str,
 ) -> Parts:
-    """Read the statements of a decorator, and call a function that returns SQL.
+    """Read the statements in a decorator's arguments, and the query that its function returns.
 
     Args:
-        function: Function to call once for the query; None if it returns rows.
+        function: Function that returns the query, or None if the function returns rows.
         given: The decorator's arguments.
         dialect: SQLGlot dialect of all texts.
     """

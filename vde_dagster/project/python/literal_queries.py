@@ -53,7 +53,10 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 
 
 class _Uses(ast.NodeVisitor):
-    """Counts the uses of the context (the parameter's name) that are queries or read no rows."""
+    """Collects the queries that a function runs through its context parameter.
+
+    `understood` is the number of uses of the parameter that are such queries or read no rows.
+    """
 
     def __init__(self, context: str) -> None:
         self.context = context

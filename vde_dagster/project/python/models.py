@@ -401,7 +401,7 @@ def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Cod
 
 
 def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
-    """Return whether an argument uses names that the function itself assigns."""
+    """Return whether an argument uses parameters or local variables of a function."""
     used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     given = {
         one.id

@@ -217,9 +217,10 @@ class Inertness:
         return False
 
     def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
-        """Return whether evaluating an annotation has no side effects.
+        """Return whether an annotation can be evaluated without side effects.
 
-        With `outside`, classes of the project are excluded, because they may define operators.
+        If `outside` is true, names must come from outside of the project. This is required for the
+        operands of `|`, because a class of the project may define this operator.
         """
         if node is None or "annotations" in module.futures or isinstance(node, ast.Constant):
             return True

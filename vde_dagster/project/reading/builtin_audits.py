@@ -63,7 +63,7 @@ def _query(template: str, **more: Build) -> Build:
 
 
 def _rows(test: str, **more: Build) -> Build:
-    """Return a builder of queries for rows that meet a test."""
+    """Return a function that builds an audit's query for the rows where a condition is true."""
     return lambda items: _failing_rows(items, _filled(test, items, more))
 
 

@@ -146,7 +146,7 @@ _COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Text that is translated to Spark SQL; errors call it `what`."""
+    """Text that is translated to Spark SQL. `what` is its name in error messages."""
 
     expander: Expander
     expanded: Expanded

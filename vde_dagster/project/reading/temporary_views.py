@@ -48,7 +48,7 @@ def with_temporary_views(
     query: Expanded,
     after: Sequence[Expanded],
 ) -> Statements:
-    """Move the temporary views that a query reads into it, and render all other statements.
+    """Inline the temporary views that a query reads, and render all other statements.
 
     If another statement also names a view, the view is created in the session, too.
     """

@@ -58,11 +58,12 @@ class NoAnswerError(Exception):
 
 
 class Session:
-    """One compile: its instructions, the nodes that were left out, and the process that answers.
+    """State of one compile by dbt.
 
     Args:
-        command: The command of the answering process; empty for none.
-        path: The answering process's PYTHONPATH.
+        command: Command of the process that answers introspective queries. Empty if no process
+            answers them.
+        path: PYTHONPATH of this process.
     """
 
     def __init__(self, file: Path, command: list[str], path: str) -> None:

@@ -121,7 +121,7 @@ def _unique(column: str) -> str:
 
 
 def _plain(test: Node, name: str) -> str | None:
-    """Return the column of dbt's own generic test with this name, or None for other tests."""
+    """Return the tested column if a test is the generic test `name` of dbt itself, or None."""
     own = test.test_metadata is not None and test.test_metadata.name == name
     if not own or f"macro.dbt.test_{name}" not in test.depends_on.macros:
         return None

@@ -308,7 +308,7 @@ def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | 
 
 
 def _insertions(had: list[str], has: list[str]) -> list[tuple[int, int]] | None:
-    """Return the positions in `has` of inserted tokens; None if other tokens were changed."""
+    """Return the ranges of `has` that were inserted. Return None if `has` has other changes."""
     if had == has:
         return []
     before = 0

@@ -31,7 +31,7 @@ _LARGEST_INT = 2**31 - 1
 def infer_seed_types(path: Path, delimiter: str, adapter: str) -> dict[str, str]:
     """Return the types that dbt infers for a seed's columns, by lower-case name.
 
-    A column is left out if a seed outside of dbt would get the same type.
+    A column is left out if it gets the same type in a project without dbt.
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         rows = list(csv.reader(file, delimiter=delimiter))

@@ -154,6 +154,6 @@ def _deletes(config: Mapping[str, Any]) -> str:
 
 
 def _column(config: Mapping[str, Any], name: str) -> str:
-    """Return the name of a column that dbt adds."""
+    """Return the configured name of a column that dbt adds, such as `dbt_valid_to`."""
     names: Mapping[str, Any] = config.get("snapshot_meta_column_names") or {}
     return str(names.get(name) or name)
