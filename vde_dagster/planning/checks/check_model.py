@@ -400,8 +400,8 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
     """Find time variables that Spark interprets in another time zone than UTC.
 
     If a DATE or a text without a zone is compared with a TIMESTAMP, Spark casts it to a TIMESTAMP
-    in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not convert it.
-    See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
+    in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not convert
+    it. See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
     """
     model = known.model
     zone = _session_zone(model)

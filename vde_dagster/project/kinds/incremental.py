@@ -116,8 +116,8 @@ class IncrementalByPartition(Kind):
 class IncrementalUnmanaged(Kind):
     """Table filled by intervals. Each fill appends rows, so a lookback would repeat rows.
 
-    With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table has
-    no partitions, the fill replaces all rows.
+    With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table
+    has no partitions, the fill replaces all rows.
     """
 
     insert_overwrite: bool = False
