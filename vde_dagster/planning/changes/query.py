@@ -200,7 +200,7 @@ def is_comparable(type_: str) -> bool:
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
     """Write the query of all rows of two versions with their weights.
 
-    `before` or `after` is None if that version has no view.
+    Pass None for a version that has no view.
     """
     parts = []
     if before is not None:

@@ -145,7 +145,7 @@ def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
 
 
 def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> IntervalSet:
-    """Return the last `count` units of the filled ranges; all units if it is None."""
+    """Return the last `count` units of the filled ranges, or all of them for None."""
     if count is None or not filled:
         return filled
     end = filled.ranges[-1].end
