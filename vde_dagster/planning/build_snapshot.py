@@ -332,7 +332,7 @@ def _queries_read(
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
     """Return the versions of queries in a Python model's literals, and the columns that they read.
 
-    None if the model may read more than these queries, or if a query cannot be analyzed.
+    The result is None if the model may read more, or if a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)

@@ -39,10 +39,12 @@ MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 
 
 class Memo:
-    """Cache of results by model; this default stores nothing."""
+    """Cache of results by model."""
 
+    # This default stores nothing.
     def get(self, key: str, model: Model) -> Built | None:
-        """Return the cached result for a key, with the model put into it, or None."""
+        """Return the cached result for a key, or None."""
+        # The result refers to the given model.
         return None
 
     def put(self, key: str, built: Built) -> None:

@@ -170,8 +170,7 @@ class AuditTask:
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
         before: Statements that prepare the session of the query.
-        external: Quoted namespace and name of an external model's table, whose absence is a failing
-            row; empty for other models.
+        external: Quoted namespace and name of an external model's table; empty for other models.
     """
 
     plan_id: str
@@ -181,6 +180,7 @@ class AuditTask:
     blocking: bool
     interval: Interval
     before: tuple[str, ...] = ()
+    # If this table does not exist, that is a failing row.
     external: str = ""
 
 

@@ -58,7 +58,7 @@ class Reason:
         names: The names that the reason's code requires.
         parent: The model that causes it, for reasons about models that are read.
         detail: Further text that the code requires.
-        upstream: The model that has the change, if the reason is a change of another model.
+        upstream: The model with the original change, if that is another model.
     """
 
     code: ReasonCode

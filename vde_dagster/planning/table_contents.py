@@ -70,21 +70,21 @@ class InputState:
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
-        read_id: The Iceberg snapshot that was read; snapshots between the two changed nothing. A
-            reader of changes continues after it.
+        read_id: The Iceberg snapshot that was read, from which a reader of changes continues.
         digests: Digests of the rows, by sets of columns that cover the columns read.
         schema_id: Iceberg's id of the schema, for an external table.
-        file: The name of the metadata file with this state; as long as a table has this file, the
-            file is not read again.
+        file: The name of the metadata file with this state.
         how: Which rows were read.
         since: For reads by commits, the Iceberg snapshot before the first; None for all rows.
     """
 
     snapshot_id: int | None
+    # Snapshots between `snapshot_id` and `read_id` changed nothing.
     read_id: int | None = None
     digests: tuple[tuple[Columns, str], ...] = ()
     columns: Columns = None
     schema_id: int | None = None
+    # As long as a table has this file, the file is not read again.
     file: str = field(default="", compare=False)
     how: Input = Input.WHOLE
     since: int | None = None
@@ -149,7 +149,7 @@ def state_of(
 
     Args:
         line: The table's commits that have not expired, newest first.
-        output: Returns the record of a fill by its commit.
+        output: Returns the record of the fill that made a commit.
     """
     read = line[0].snapshot_id if line else None
     known: tuple[tuple[Columns, str], ...] | None = None
@@ -173,7 +173,7 @@ def state_of(
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
-    """Return whether all commits, back to the given ones, are fills or changed no rows."""
+    """Return whether all commits since the given ones are fills or changed no rows."""
     wanted = set(against)
     for commit in line:
         if not wanted:

@@ -39,8 +39,8 @@ class Backlog:
 
     Args:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.
-        tables: The tables that have changed since, or that the plan fills first.
-        why_all: Why the fill computes all rows; empty if, at planning time, changed keys suffice.
+        tables: The changed tables, including tables that the plan fills first.
+        why_all: Why the fill computes all rows; empty if it does not.
         refresh: The method of computing rows; None if only the fill can choose it.
     """
 

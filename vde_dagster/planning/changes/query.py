@@ -90,7 +90,7 @@ def read_by(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return each side's commits after the last common commit; None if they share no commit."""
+    """Return each side's commits after the last common commit, or None without such a commit."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:
@@ -101,7 +101,10 @@ def _paths(
 
 
 def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
-    """Return whether commits changed fewer rows than both tables hold; true if unknown."""
+    """Return whether some commits changed fewer rows than both tables have.
+
+    The result is true if the numbers are unknown.
+    """
     rows = [commit.rows for commit in ends]
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
@@ -331,7 +334,7 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool 
 def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
     """Write a query that returns no change, or a single `resync` row.
 
-    The `resync` row means that a reader must replace its copy of the view.
+    A `resync` row requires a reader to replace its copy of the view.
     """
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
     return (

@@ -21,8 +21,9 @@ Method = Literal["keys", "rows", "groups", "added", "added_groups"]
 
 
 class RefreshCode(str, Enum):
-    """Reason for the method of a fill; all but the first three lead to computing all rows."""
+    """Reason for the method of a fill."""
 
+    # All but the first three lead to computing all rows.
     ASKED = "asked"
     """The model's kind asks for changes."""
     CHEAPER = "cheaper"
@@ -43,24 +44,26 @@ class RefreshCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RefreshSizes:
-    """Sizes of a fill in bytes, from the metadata of its Iceberg tables; no data file is read.
+    """Sizes of a fill in bytes.
 
     Args:
         inputs: Bytes of the files of all inputs.
         table: Bytes of the files of the table that is filled.
-        changed: Bytes to read for finding the changed rows: files that commits added and removed,
-            or both states where these must be compared.
-        scanned: Bytes to read in addition: of inputs that are joined with changed rows, of the
-            table for finding rows, and of all inputs for computing the rows of changed keys.
-        rows: Number of changed rows by the commits, an upper bound of the number of changed keys;
-            None if unknown.
+        changed: Bytes to read for finding the changed rows.
+        scanned: Bytes to read in addition to `changed`.
+        rows: Number of changed rows in the commits; None if unknown.
     """
 
+    # All sizes come from the metadata of Iceberg tables. No data file is read.
     inputs: int
     table: int
+    # The files that commits added and removed, or both states where these must be compared.
     changed: int
+    # Inputs that are joined with changed rows, the table for finding rows, and all inputs for
+    # computing the rows of changed keys.
     scanned: int
     method: Method = "keys"
+    # An upper bound of the number of changed keys.
     rows: int | None = None
 
     def to_json(self) -> dict[str, int]:
@@ -325,11 +328,11 @@ def _multiply(left: Iterable[float], right: Iterable[float]) -> tuple[float, ...
 
 
 def _fit(factors: Sequence[float], fills: Sequence[MeasuredFill]) -> tuple[float, ...]:
-    """Return how many times larger each factor is by the seconds of one way's fills.
+    """Return the factors after fitting them to the seconds of fills that used one method.
 
-    Minimizes the squares of relative errors, and of the distances from 1. Errors of more than
-    `_USUAL_ERROR` weigh less: one slow fill says little.
+    Minimizes the squares of relative errors, and of the distances from 1.
     """
+    # Errors of more than `_USUAL_ERROR` weigh less, because one slow fill proves little.
     rows = []
     for fill in fills:
         parts = _multiply(factors, _parts(fill.sizes, from_changes=fill.from_changes))

@@ -232,7 +232,7 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
 
 
 def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that are filled by changed keys, but whose parents do not have the keys."""
+    """Find models that are filled by changed keys, but whose parents lack the keys."""
     model = known.model
     if not known.changed_by or model.query is None:
         return

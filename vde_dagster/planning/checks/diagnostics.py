@@ -238,7 +238,7 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def repeated_properties(model: Model) -> list[str]:
-    """Return the properties that a SQL model's header gives more than once, in lower case."""
+    """Return the properties that a SQL model's header repeats, in lower case."""
     own = [word for depth, word in _names_in_header(model) if depth == 1]
     return [name for name, count in Counter(own).items() if count > 1]
 

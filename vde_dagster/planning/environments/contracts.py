@@ -186,7 +186,11 @@ def mistakes_in_readers(
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
 ) -> Iterator[ProjectError]:
-    """Yield the errors in metrics, syncs and exposures; append their warnings to `warnings`."""
+    """Yield the errors in metrics, syncs and exposures.
+
+    Args:
+        warnings: Receives their warnings.
+    """
     readers = tuple(readers)
     problems = [problem for _, _, problem in unknown_columns_read(readers, snapshots)]
     for problem in (*problems, *_operators(readers, snapshots)):
@@ -199,7 +203,7 @@ def mistakes_in_readers(
 def _operators(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Yield operators in metrics' translated expressions whose results may differ on Spark."""
+    """Yield operators in translated metric expressions whose results may differ on Spark."""
     for reader in readers:
         if reader.dialect in SPARKS:
             continue

@@ -113,14 +113,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One version of an environment as it was published.
+    """One published version of an environment.
 
     Args:
-        version: Counts publications, from 1.
+        version: Number of the version, from 1.
         publication_id: Id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
         published_at: Time of the publication (UTC).
-        expires_at: When the janitor may drop it (UTC), or None for never.
+        expires_at: Time from which the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
         frozen: The version that it always shows (`prod@41`); None if it may change.
         kept: Data that plug-ins store about other project files, by plug-in name.

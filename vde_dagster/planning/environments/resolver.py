@@ -53,7 +53,7 @@ class Resolver:
         production: Ids of production's tables.
         stand_ins: By id of a table that does not exist yet, a subquery that replaces it.
         commits: The commits to read, for models whose rows are not all read.
-        pinned: The states of tables to read, by table id, also for the entries' own pinned states.
+        pinned: The states of tables to read, by table id.
     """
 
     environment: str
@@ -66,6 +66,7 @@ class Resolver:
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     suffix: SuffixTarget = "schema"
     mode: EnvironmentMode = "full"
+    # These states precede the entries' own pinned states.
     pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
 
     @property

@@ -113,7 +113,7 @@ class WarehouseState:
         return kept
 
     def resolver(self, environment: Environment) -> Resolver:
-        """Return the resolver of an environment whose snapshots and tables were all loaded."""
+        """Return the resolver of an environment whose snapshots and tables are all loaded."""
         return Resolver(
             environment.name,
             environment.entries,
@@ -181,11 +181,10 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that makes rehashed snapshots extend production's tables as before.
+    """Return a function that makes rehashed snapshots extend production's tables as before."""
 
-    The snapshots keep their inherited hashes, because the tables have rows of several definitions.
-    """
-
+    # The snapshots keep their inherited hashes, because the tables have rows of several
+    # definitions.
     def revise(plain: Snapshot) -> Snapshot:
         old = stored[plain.name]
         if old.forward is None:

@@ -128,9 +128,10 @@ class Cadence:
     ) -> datetime:
         """Return the exclusive end of the range to fill at an instant, including partial units.
 
-        With `until_now`, more is due as soon as a tick has passed since the end of the `filled`
-        ranges (UTC).
+        Args:
+            filled: The ranges (UTC) that are already filled.
         """
+        # With `until_now`, more is due as soon as a tick has passed since the end of `filled`.
         if not self.partials:
             return self.due_until(now, ignore_cron=ignore_cron)
         if ignore_cron:
@@ -142,10 +143,8 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the wanted ranges whose units are completely filled (UTC).
-
-        A unit that is wanted only in part, such as the current one, must be filled in that part.
-        """
+        """Return the wanted ranges whose units are completely filled (UTC)."""
+        # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []
         for asked in wanted:
             for there in filled & IntervalSet((asked,)):

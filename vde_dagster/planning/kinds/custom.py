@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Custom)
 class CustomMeaning(IncrementalMeaning):
-    """Rules of CUSTOM: the function may compute each row from all columns of all input rows."""
+    """Rules for CUSTOM kinds."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which includes the function's code, properties and columns."""
@@ -26,5 +26,6 @@ class CustomMeaning(IncrementalMeaning):
         return digest("custom", version.rows, code, properties, *columns)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no key, because the function may write a row twice."""
+        """Return no key."""
+        # The function may write a row twice.
         return ()

@@ -56,7 +56,8 @@ class TimeRangeMeaning(IncrementalMeaning):
         return digest("time", version.rows, column, kind.time_format)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys with the time column; other keys may repeat across intervals."""
+        """Return the query's keys together with the time column."""
+        # Keys without the time column may repeat across intervals.
         kind = IncrementalByTimeRange.from_model(model)
         time = kind.time_column.lower()
         return tuple(key for key in version.unique_keys if time in key)
@@ -72,11 +73,9 @@ class TimeRangeMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
-        """Return the maximum number of intervals per job.
-
-        If the texts of the time column do not sort by time, a condition must list them, which
-        limits the number of intervals.
-        """
+        """Return the maximum number of intervals per job, or None if it is unlimited."""
+        # If the texts of the time column do not sort by time, a condition must list them, which
+        # limits the number of intervals.
         kind = IncrementalByTimeRange.from_model(model)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
         most = super().most_intervals(model)
@@ -131,10 +130,8 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("appended", version.rows)
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return the fill version, which also depends on the interval unit.
-
-        After a change to a smaller unit, runs would fill existing rows again.
-        """
+        """Return the fill version, which also depends on the interval unit."""
+        # Without the unit, runs would fill existing rows again after a change to a smaller unit.
         filled = super().fill(model, rows)
         return digest("fill", filled, Cadence.of(model).unit.name)
 

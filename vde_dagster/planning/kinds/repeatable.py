@@ -151,7 +151,8 @@ def _compares_only_texts(snapshot: Snapshot, snapshots: Mapping[ModelName, Snaps
 
 
 def _may_make_instants(tokens: list[Token]) -> bool:
-    """Return whether a query casts to dates, or has a literal with letters of a word like `now`."""
+    """Return whether a query may convert texts to dates or timestamps."""
+    # A query may do so if it casts to dates, or has a literal with letters of a word like `now`.
     for token in tokens:
         if token.text == "::" or token.text.lower() in _TO_INSTANTS:
             return True

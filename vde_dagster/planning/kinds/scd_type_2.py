@@ -66,10 +66,8 @@ class ScdMeaning(Meaning):
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key of a model with `refresh changes`, unless it is a dbt snapshot.
-
-        Each fill of a dbt snapshot begins new versions of rows whose key is NULL.
-        """
+        """Return the key of a model with `refresh changes`, or an empty key."""
+        # A dbt snapshot has none, because each fill begins new versions of rows whose key is NULL.
         kind = ScdType2.from_model(model)
         return kind.key_columns if kind.refresh == "changes" and not kind.as_dbt else ()
 
@@ -79,11 +77,9 @@ class ScdMeaning(Meaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with the start or the end of validity, and keys that audits check.
-
-        Two versions of a key never start, or end, at the same time, except with `as_dbt`: then only
-        the audited keys are returned. Audits check the whole table after every fill.
-        """
+        """Return the key with the start or the end of validity, and keys that audits check."""
+        # Two versions of a key never start, or end, at the same time. With `as_dbt` they may, so
+        # only the audited keys are returned. Audits check the whole table after every fill.
         kind = ScdType2.from_model(model)
         if kind.as_dbt:
             return tuple(dict.fromkeys(audited_keys(model)))

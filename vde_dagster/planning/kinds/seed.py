@@ -12,8 +12,9 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 @meaning_for(Seed)
 class SeedMeaning(WholeMeaning):
-    """Rules of rows from a file: the rows never change; their versions are hashes of the file."""
+    """Rules of rows from a file."""
 
+    # The rows never change. Their versions are hashes of the file.
     filled_once = True
 
     def standalone_version(self, model: Model) -> SemanticVersion:

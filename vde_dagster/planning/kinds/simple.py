@@ -141,7 +141,7 @@ def _filled_args(node: exp.Expr) -> set[str]:
 
 
 def _is_one_value(expression: exp.Expr) -> bool:
-    """Return whether an output surely has one row per group; with a generator it may not."""
+    """Return whether an output column surely has one value per group."""
     from sqlglot import exp
 
     if isinstance(expression, exp.Cast):

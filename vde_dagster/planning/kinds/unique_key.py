@@ -24,7 +24,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which includes the key and the rules for merging its rows."""
+        """Return the row version, which includes the key and the rules for merging rows."""
         kind = IncrementalByUniqueKey.from_model(model)
         key = [self.column_version(model, version, name) for name in kind.unique_key]
         rows = digest("key", version.rows, *sorted([*key, *_key_expressions(model, version)]))

@@ -132,7 +132,7 @@ def reached(
 
 
 class _Found:
-    """Outdated ranges by table, with the models and environments that show the table."""
+    """The outdated ranges of a table, with the models and environments that show the table."""
 
     def __init__(self, made: Made, changed: Changed) -> None:
         self.made, self.changed = made, changed

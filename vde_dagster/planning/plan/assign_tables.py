@@ -69,7 +69,7 @@ def assign_tables(
 def _require_one_of_each(
     assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
 ) -> None:
-    """Check that a plan shows no two branches of one Iceberg table, unless already shown."""
+    """Check that a plan does not newly show two branches of one Iceberg table."""
     shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
     known: dict[TableRef, tuple[ModelName, str]] = {}
     for name, table in assigned.items():
@@ -206,10 +206,9 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot can fill a table, because it computes the table's columns.
-
-    The snapshot may lack columns of a table that is changed in place. They are NULL in new rows.
-    """
+    """Return whether a snapshot can fill a table."""
+    # The snapshot must compute the table's columns. It may lack columns of a table that is changed
+    # in place, which are NULL in new rows.
     if not _offers(table, snapshot):
         return False
     if changes_in_place(table, snapshot):
@@ -416,7 +415,11 @@ def new_preview(
 
 
 def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
-    """Define a table of exactly a snapshot's columns, with the unique id in name and location."""
+    """Define a table with exactly a snapshot's columns.
+
+    Args:
+        unique_id: Part of the table's name and location.
+    """
     name = snapshot.name
     # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
     label = name.name[:120]

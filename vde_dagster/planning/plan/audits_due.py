@@ -29,13 +29,12 @@ def needs_audits(
 ) -> bool:
     """Return whether a model's audits must check its existing rows.
 
-    Rows of a view must be audited again after every change of its parents.
-
     Args:
         old: The model's snapshot in the environment.
         table: None for a view.
         moving: Models, among the preceding ones, that are computed or changed.
     """
+    # Rows of a view must be audited again after every change of its parents.
     audits = snapshot.model.audits
     if not audits or not snapshot.model.kind.is_audited:
         return False
@@ -119,7 +118,7 @@ def with_audits_of_fills(
 def _outside(
     models: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return audited external tables that computed models read, directly or through views."""
+    """Return the audited external tables that computed models read, directly or through views."""
     audited = {
         name for name, one in snapshots.items() if one.model.kind.is_external and one.model.audits
     }
@@ -144,10 +143,7 @@ def audited_range(
     start: datetime | None,
     last: datetime | None,
 ) -> IntervalSet:
-    """Return the range of a standalone audit (UTC); empty if the audit is not due.
-
-    A plan runs the audit over its whole range if the audit is new or changed, or its parents
-    change. A run runs it once per tick of its cron, for the time since the last tick.
+    """Return the range of a standalone audit (UTC), which is empty if the audit is not due.
 
     Args:
         old: The audit's snapshot in the environment.
@@ -155,6 +151,8 @@ def audited_range(
         start: The audit's start, if any.
         last: End of the range that runs of the environment have audited, if any.
     """
+    # A plan runs the audit over its whole range if the audit is new or changed, or if its parents
+    # change. A run audits once per tick of its cron, for the time since the last tick.
     now = request.window.now
     slot = snapshot.cadence.latest_slot(now, ignore_cron=request.window.ignore_cron)
     begin = start or slot.start

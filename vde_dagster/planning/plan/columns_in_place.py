@@ -184,10 +184,8 @@ class ColumnsInPlace:
         return next((one for one in self.table.columns if one.is_version(old.version)), None)
 
     def _new_version(self, column: OutputColumn) -> str:
-        """Return the version of a new column, which has no values in existing rows.
-
-        If the table already has the column, with this version, the version stays the same.
-        """
+        """Return the version of a new column."""
+        # If the table already has the column with this version, the version stays the same.
         name, known = column.name.lower(), self.table.columns
         if any(one.name.lower() == name and one.is_version(column.version) for one in known):
             return column.version

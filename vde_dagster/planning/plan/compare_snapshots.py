@@ -87,7 +87,10 @@ class Reasons:
     _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)
 
     def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[Reason, ...]:
-        """Explain a change; must be called for parents before their children."""
+        """Explain a change of a model.
+
+        Explain parents before their children.
+        """
         if old is None:
             return (Reason(ReasonCode.ADDED),)
         if new.means(old):

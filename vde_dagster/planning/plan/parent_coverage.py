@@ -138,10 +138,8 @@ class ParentCoverage:
         return found
 
     def _gaps(self, snapshot: Snapshot, until: datetime) -> ParentGaps:
-        """Return ranges, before an instant, that are missing in a model's parents.
-
-        They are listed by the ancestor whose rows are missing.
-        """
+        """Return the ranges, before an instant, that are missing in a model's parents."""
+        # They are listed by the ancestor whose rows are missing.
         found: dict[ModelName, IntervalSet] = {}
         before = IntervalSet((Interval(BEGINNING, until),))
         for parent in snapshot.parents:

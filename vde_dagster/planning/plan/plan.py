@@ -210,7 +210,7 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The origin of a plan that waits for approval; fields that were not recorded are empty.
+    """The origin of a plan that waits for approval. Unrecorded fields are empty.
 
     Args:
         files: Hash of the project files that the plan was made from.
@@ -333,7 +333,7 @@ class Plan:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Text shown before the plan's models: warnings, and objections of gates."""
+        """The texts to show before the plan's models: warnings, and objections of gates."""
         return (*self.warnings, *(one.sentence for one in self.objections or ()))
 
     @property

@@ -412,7 +412,8 @@ class _Planner:
         return table.id not in self.shown_tables
 
     def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
-        """Return the range to fill; for a preview, by default, only the latest interval."""
+        """Return the range to fill."""
+        # The default for a preview is only the latest interval.
         window = self.request.window
         asked = window.start is not None or window.end is not None
         if table.preview is None or asked or self.request.kind is PlanKind.RUN:

@@ -94,7 +94,7 @@ _FEW = 2
 
 
 def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
-    """Check that a plan does not remove most models, as a plan of a wrong folder would.
+    """Check that a plan does not remove most models of an environment.
 
     Args:
         share: The share of the environment's models, from 0 to 1, that may be removed without
@@ -103,6 +103,7 @@ def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
     Raises:
         UsageError: All models, or a larger share, would be removed; the message names them.
     """
+    # A plan of a wrong folder would remove most models.
     known = state.target.entries if state.target is not None else {}
     read = {n for n, e in known.items() if state.snapshots[e.snapshot_id].model.kind.is_shown}
     shown = sorted({*read, *state.left_out}) if state.target is not None else []
@@ -145,10 +146,8 @@ def require_no_gaps(
 def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield the ranges of each model that the environment has filled and the plan would not have.
-
-    Ranges that a lookback fills again are not gaps.
-    """
+    """Yield the ranges of each model that the environment has and the plan would lack."""
+    # Ranges that a lookback fills again are not gaps.
     for model in plan.models:
         entry = current.entries.get(model.name) if current else None
         old = tables.get(entry.table_id) if entry and entry.table_id else None

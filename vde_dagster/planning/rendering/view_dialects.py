@@ -105,7 +105,8 @@ def _row_value(
 
 
 def _trino_type(type_: str) -> str:
-    """Write a Spark SQL type as Trino's type; timestamps have microseconds."""
+    """Write a Spark SQL type as Trino's type."""
+    # Timestamps have microseconds.
     from sqlglot import exp
 
     # Below something else: what stands alone cannot be exchanged.
@@ -119,15 +120,17 @@ def _trino_type(type_: str) -> str:
 def trino_query(
     sql: str, columns: Iterable[tuple[str, str]], catalog: str, trino_catalog: str
 ) -> str | None:
-    """Translate a query to Trino's SQL, with casts to Spark's types; None if that is impossible.
+    """Translate a query to Trino's SQL, with casts to Spark's types.
 
-    The casts are needed because Trino refuses a view whose query returns wider types than the view
-    declares, as Trino's `row_number`, `hour` and `sum` of decimals do.
+    Returns:
+        The translated query, or None if it cannot be translated.
 
     Args:
         columns: (column, Spark SQL type) of the query's result.
         catalog: The catalog's name in Spark.
     """
+    # Trino refuses a view whose query returns wider types than the view declares. Trino's
+    # `row_number`, `hour` and `sum` of decimals return such types, so they are cast.
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError

@@ -66,7 +66,8 @@ def define_view(
 ) -> ViewDefinition | None:
     """Define a model's view in an environment whose tables exist; None for models without a view.
 
-    `catalog_names` maps a dialect to the name of the catalog in it, if that is not `catalog`.
+    Args:
+        catalog_names: The catalog's name by dialect, where it differs from `catalog`.
     """
     binding = _with_kept_types(resolver.resolve(name))
     if not has_view(binding):
@@ -145,11 +146,9 @@ def _types(binding: Binding) -> Mapping[str, str]:
 
 
 def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None:
-    """Return the table that is registered in place of a view, or None.
-
-    A model that shows a physical column under two names keeps its view, because an Iceberg schema
-    contains each column once.
-    """
+    """Return the table that is registered in place of a view, or None."""
+    # A model that shows a physical column under two names keeps its view, because an Iceberg schema
+    # contains each column once.
     if not resolver.views.are_tables or binding.table is None:
         return None
     if len({physical for _, physical in binding.columns}) < len(binding.columns):

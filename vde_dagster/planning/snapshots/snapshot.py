@@ -194,7 +194,7 @@ class Snapshot:
 
     @property
     def standalone_fill(self) -> str:
-        """The fill version of the definition alone, as if it had inherited no table."""
+        """The fill version of the definition without inherited tables."""
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property

@@ -58,5 +58,5 @@ def widens_in_place(was: str, becomes: str) -> bool:
 
 
 def may_widen(type_: str) -> bool:
-    """Return whether Iceberg can promote a Spark SQL type, or a type inside of it."""
+    """Return whether Iceberg can promote a Spark SQL type, or a type nested in it."""
     return _NARROW.search(plain_type(type_)) is not None

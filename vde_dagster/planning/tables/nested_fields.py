@@ -24,8 +24,8 @@ Path = tuple[str, ...]
 class Field(NamedTuple):
     """A field of a struct.
 
-    `version` identifies a field that was added in place. It is empty for a field that the table's
-    column had from the beginning, and for fields of a struct that was added as a whole.
+    Args:
+        version: Hash that identifies a field that was added in place; empty for other fields.
     """
 
     path: Path
@@ -33,7 +33,8 @@ class Field(NamedTuple):
 
     @property
     def lower_path(self) -> Path:
-        """The path in lower case, because names are compared without case."""
+        """The path in lower case."""
+        # Names of columns and fields are not case-sensitive.
         return _key(self.path)
 
     @property
@@ -82,7 +83,8 @@ class ShownFields:
         Fields are matched by name.
 
         Args:
-            strict: Whether to refuse a field that the definition's type lacks; else it is left out.
+            strict: Whether to refuse a field that the definition's type lacks, instead of omitting
+                it.
 
         Raises:
             UnmatchedField: The value has a field that the definition's type lacks.
@@ -386,7 +388,7 @@ def missing_fields(has: str, added: Fields, shown: Fields, wanted: str) -> tuple
 
 
 def _places(has: str, added: Fields, shown: Fields) -> dict[Path, Path]:
-    """Map the path of each shown struct in the query to the struct's path in the table."""
+    """Return, for each shown struct of the query, the struct's path in the table."""
     showing, found = _Showing(dict(added), shown), dict[Path, Path]()
 
     def walk(kind: exp.DataType, place: Path, path: Path) -> None:

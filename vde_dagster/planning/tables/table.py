@@ -43,8 +43,7 @@ class PhysicalColumn(NamedTuple):
         version: Hash of the expression that computes its value (hex).
         type: Spark SQL type, once the table was created.
         earlier: Hashes of the same expression by earlier canonicalizers.
-        in_place: Whether it was added to a table that had rows: a fill need not compute it, and the
-            table's version does not include it.
+        in_place: Whether the column was added to a table that had rows.
         fields: Fields of its structs that were added in place.
     """
 
@@ -52,6 +51,8 @@ class PhysicalColumn(NamedTuple):
     version: str
     type: str | None = None
     earlier: tuple[str, ...] = ()
+    # A fill need not compute a column that was added in place, and the table's version does not
+    # include it.
     in_place: bool = False
     fields: Fields = ()
 
@@ -91,14 +92,13 @@ class PhysicalTable:
     """A table that serves every snapshot with its fill version and columns.
 
     Args:
-        id: Never reused; also part of the table's location.
+        id: Unique id, which is also part of the table's location and is never reused.
         fill_version: Hash of everything that determines its rows.
         columns: In physical order.
         snapshot_id: The snapshot whose definition fills it.
         intervals: The ranges that are filled and audited (UTC).
         created: Whether the table exists in the catalog.
-        computed_from: Sorted ids of the previews that its rows were computed from; only
-            environments that show these previews use the table.
+        computed_from: Sorted ids of the previews that its rows were computed from.
         mixed: Whether definitions of different meanings filled it, one after the other.
         lacks: Parent gaps of the latest fill of a table that is written as a whole.
         parts: Units that were last filled in part.
@@ -112,6 +112,7 @@ class PhysicalTable:
     intervals: IntervalSet = field(default_factory=IntervalSet)
     created: bool = False
     preview: Preview | None = None
+    # Only environments that show these previews use the table.
     computed_from: tuple[str, ...] = ()
     mixed: bool = False
     lacks: ParentGaps = field(default_factory=dict, hash=False)
@@ -124,7 +125,7 @@ class PhysicalTable:
 
     @property
     def available(self) -> IntervalSet:
-        """Ranges with data: the filled ranges, and for a preview also the ranges of its table."""
+        """The ranges with data. For a preview, they include the ranges of its table."""
         return self.intervals if self.preview is None else self.intervals | self.preview.inherited
 
     def parts_of_longer(self, unit: IntervalUnit) -> IntervalSet:
@@ -188,9 +189,9 @@ class ColumnChange(NamedTuple):
     """A difference of one column from production's table.
 
     Args:
-        what: `added`, `restored` (an earlier definition made it), `widened`, `retyped`, `removed`,
-            `reordered` (fields of its structs, which are matched by name), or, if the model's
-            policy ignores the change, `not_added`, `not_retyped`, `kept`.
+        what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
+            `retyped`, `removed` and `reordered` (fields of its structs) change the table.
+            `not_added`, `not_retyped` and `kept` are ignored, as the model's policy demands.
         was: The column's Spark SQL type in the table, if known.
         becomes: The column's new type, if known.
         field: The path of a field inside of the column, if only this field changes.
