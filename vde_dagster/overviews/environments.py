@@ -160,7 +160,7 @@ def _moved_data(result: RollbackResult) -> Section:
 
 
 def rollback_notes(result: RollbackResult) -> Iterator[str]:
-    """Yield notes on tables that move back, tables that are held, and missing ranges."""
+    """Yield the notes of a rollback: tables that move back, held tables, and missing ranges."""
     if result.moved:
         yield f"data restored: {_names(result.moved)}"
     yield from _table_notes(result)
@@ -250,8 +250,9 @@ def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
 
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
-    """Yield decisions with their subject; versions removed for the same reason share a line."""
+    """Yield decisions with their subjects, one per line."""
 
+    # Versions that are removed for the same reason share a line.
     def key(decision: Decision) -> tuple[str, str, str]:
         environment = decision.version[0] if decision.version else ""
         return decision.action, environment, decision.reason if environment else ""

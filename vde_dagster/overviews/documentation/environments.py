@@ -358,7 +358,7 @@ class EnvironmentContents:
                     yield FailedPlan(one.name, record.id, at, record.message)
 
     def documented_tables(self, most_fills: int) -> list[DocumentedTable]:
-        """Return the tables of the environments, with costs and results of audits."""
+        """Return the documented tables of the environments."""
         until = self.as_of if self.is_past else None
         fills = self.workspace.store.fills.recent(self.tables, most_fills, until)
         audits = self.workspace.store.audits.newest(self.tables, until)

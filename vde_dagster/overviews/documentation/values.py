@@ -53,9 +53,9 @@ class ColumnFlow:
         column: The model's column; None if all its rows depend on the parent's column.
         parent: The model or table that is read, as `schema.name`.
         source: The parent's column; `*` if unknown columns are read.
-        how: `identity`, `transformation` or `aggregation` for inputs of a value; `conditional`,
-            `join`, `filter`, `group`, `sort`, `window` for conditions on it; `python` and `unknown`
-            if the dependency cannot be analyzed.
+        how: Kind of the dependency. `identity`, `transformation` and `aggregation` compute a value
+            from the parent's column. `conditional`, `join`, `filter`, `group`, `sort` and `window`
+            are conditions on it. `python` and `unknown` could not be analyzed.
     """
 
     column: str | None
@@ -219,15 +219,15 @@ class ShownModel:
     Args:
         version: Short hash of the content of the model's table or view.
         view: Name of the view in the catalog, `namespace.name`; None if it is not published.
-        table: Id of the table that serves it; None for views and external tables.
+        table: Id of the table that serves the model; None for views and external tables.
         whose: `own`, `shared` with production, `held` at an earlier commit, `view` or `external`.
-        change: Difference of the definition from production's; `category` is its effect on the
-            data. None if both are equal.
+        change: Difference of the definition from production's, or None if both are equal. Its
+            `category` is the effect on the data.
         filled: Filled ranges that readers of the environment see.
         missing: Ranges that are due by the document's instant but not filled.
-        rows: Rows of the Iceberg snapshot that this version of the environment pins.
+        rows: Number of rows of the pinned Iceberg snapshot.
         pinned: Iceberg snapshot that this version of the environment pins.
-        since: Time (UTC) when it began to have this content, if known.
+        since: Time (UTC) since which the model has this content, if known.
     """
 
     model: str
