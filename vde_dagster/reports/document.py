@@ -158,7 +158,7 @@ def saved(skipped: Iterable[Skipped]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format a duration: `15 s`, `3 min`, `2.5 h`; empty if unknown."""
+    """Format a duration, as in `15 s`, `3 min` or `2.5 h`. An unknown duration is an empty text."""
     if seconds is None:
         return ""
     if seconds < 90:

@@ -154,7 +154,10 @@ def diff_block(lines: Iterable[str]) -> str:
 
 
 def markdown_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Format rows, at least one, as a narrow table of the first row's columns; None is `NULL`."""
+    """Format rows as a narrow Markdown table of the first row's columns.
+
+    At least one row is required. None becomes `NULL`.
+    """
     columns = list(rows[0])
     cells = [["NULL" if r[c] is None else str(r[c]) for c in columns] for r in rows]
     return plain_table(columns, cells, narrow=True)

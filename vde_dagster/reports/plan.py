@@ -262,7 +262,7 @@ def _is_first_fill(model: PlannedModel) -> bool:
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
-    """Return, as sentences, the models that keep using older definitions of their parents."""
+    """Return sentences about models that keep using older definitions of their parents."""
     return [
         f"{model.name}: {'; '.join(describe_backlog(model.backlog))}"
         for model in plan.models
