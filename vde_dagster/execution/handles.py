@@ -138,11 +138,13 @@ class Handles:
 
     @cached_property
     def parsed(self) -> ParsedQueries:
-        """Trees of the queries that loading has just read; planning uses them."""
+        """Trees of the queries that loading has just read."""
         return ParsedQueries()
 
     def path(self, path: str | Path) -> Path:
-        """Return the path of a file in the project's folder, which need not exist.
+        """Return the path of a file in the project's folder.
+
+        The file need not exist.
 
         Raises:
             UsageError: The path, or a symbolic link in it, leads out of the folder.
@@ -172,7 +174,8 @@ class Handles:
 
     @property
     def has_state(self) -> bool:
-        """Whether a state store exists; checking does not create one."""
+        """Whether a state store exists."""
+        # This does not create a store.
         file = self._state_file
         return file is None or file.exists()
 
@@ -294,8 +297,7 @@ class Handles:
         """Build the snapshots of definitions, in topological order; see `build_snapshots`.
 
         Args:
-            warnings: Receives likely errors in a project's definitions; by default they are not
-                searched, because a stored definition cannot be corrected.
+            warnings: Receives likely errors in definitions; by default they are not searched for.
             catalog_columns: Looks up external tables, instead of the project's catalog.
 
         Raises:
@@ -303,6 +305,7 @@ class Handles:
                 error.
         """
         # Workers that have just read files have the trees of their queries.
+        # Warnings about a stored definition would be useless, because it cannot be corrected.
         workers = self.__dict__.pop("_workers", None) or Workers(self.settings.load_processes)
         try:
             return build_snapshots(
@@ -361,7 +364,8 @@ class Handles:
         self.__dict__.update(project=project, settings=project.settings, _memo=memo)
 
     def reload(self) -> None:
-        """Discard project and settings, so that the next use reads the files; open handles stay."""
+        """Discard project and settings, so that the next use reads the files again."""
+        # Open handles stay open.
         for name in ("project", "settings"):
             self.__dict__.pop(name, None)
 

@@ -104,7 +104,9 @@ class Maintenance:
         return export_state(self.handles.store.database, path)
 
     def export(self, name: str) -> Exported:
-        """Send an exporter the records since its last call, in order, at least once each.
+        """Send an exporter the records since its last call.
+
+        The records are sent in order, and each of them at least once.
 
         Raises:
             UsageError: The exporter is not installed, or is broken.

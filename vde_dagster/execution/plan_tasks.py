@@ -214,11 +214,10 @@ class AuditTasks:
     ) -> Iterator[tuple[Audit, AuditTask]]:
         """Yield the tasks that audit a range of a model's table, or the query of a view.
 
-        If an audit names the model itself, it reads the same branch.
-
         Args:
             branch: The branch to read, or None for the table's own branch.
         """
+        # An audit that names the model itself reads the same branch.
         resolver, catalog = self.resolver, self.catalog
         if table is not None and branch is not None:
             resolver = replace(resolver, branches={**resolver.branches, table.id: branch})

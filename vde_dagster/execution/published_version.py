@@ -32,10 +32,8 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 def likely_meant(store: StateStore, environment: str) -> str | None:
-    """Return an environment whose name differs by one letter from a new name, or None.
-
-    The name of a Git branch is rarely a typing error, so it is compared only with production's.
-    """
+    """Return an environment whose name differs by one letter from a new name, or None."""
+    # The name of a Git branch is rarely a typing error, so it is only compared with production's.
     is_branch, names = bool(branch_name(environment)), store.environments.names()
     environment = environment_name(environment)
     if is_branch and environment not in names:

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 class Workspace(Handles):
-    """Opened project with its operations, by facet; the three most common are its own methods.
+    """Opened project with its operations, by facet."""
 
-    Only the command line, Dagster, plug-ins and programs import it; functions of this package take
-    `Handles`.
-    """
-
+    # Only the command line, Dagster, plug-ins and programs import this class. Functions of this
+    # package take `Handles`.
     def plan(self, environment: str, options: PlanOptions = NOTHING_SAID, **said: Any) -> Plan:
         """Plan the project's files for an environment; see `Plans.make`."""
         return self.plans.make(environment, options, **said)

@@ -165,7 +165,7 @@ class Applier:
         return run.environment, plan
 
     def run_tests(self, plan: Plan) -> None:
-        """Run unit tests; report each result, whether or not the plan continues."""
+        """Run the unit tests of a plan, and report each result."""
         if self.tests is None:
             return
         ended: list[ToldTest] = []
@@ -215,7 +215,7 @@ class Applier:
         return with_tables(self.plan, made) if made else self.plan
 
     def emit(self, event: Event) -> None:
-        """Report an event, also from other threads."""
+        """Report an event. Any thread may call this."""
         with self._telling:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped

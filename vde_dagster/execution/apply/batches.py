@@ -146,10 +146,8 @@ def cut_by_bytes(
 
 
 def with_batches(handles: Handles, plan: Plan) -> Plan:
-    """Add the number of batches to each backfill of a plan.
-
-    The number follows from the current size of the parents, without rows that the plan adds.
-    """
+    """Add the number of batches to each backfill of a plan."""
+    # The number follows from the current size of the parents, without rows that the plan adds.
     tables = plan.tables
     resolver = plan.resolver(tables)
 
@@ -230,7 +228,7 @@ def _weights(handles: Handles, read: TableRead, span: Interval, limit: int) -> I
 
 
 def _total(handles: Handles, read: TableRead) -> int:
-    """Return the bytes of a table's files; 0 if its metadata does not contain them."""
+    """Return the bytes of a table's files, or 0 if they are unknown."""
     if read.foreign is not None:
         return 0
     try:

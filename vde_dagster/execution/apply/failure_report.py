@@ -121,13 +121,14 @@ def query_errors_of_model(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
-    """Write the full stack traces to a file, if possible, and delete the oldest such files."""
+    """Write the full stack traces to a file, if possible."""
     target = folder / f"{plan_id}.log"
     text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         target.write_text(mask(text), "utf-8", errors="replace")
         files = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+        # Only the newest files are kept.
         for old in files[:-KEPT_LOGS]:
             old.unlink(missing_ok=True)
     except OSError:

@@ -190,7 +190,11 @@ class RangeFiller:
             self._make(self._task(interval, self.target.branch))
 
     def fill(self, interval: Interval, *, anew: bool = False) -> None:
-        """Fill a range on the attempt's branch; `anew` replaces all rows of the table."""
+        """Fill a range on the attempt's branch.
+
+        Args:
+            anew: Whether the fill replaces all rows of the table.
+        """
         with self._reporting_failure(interval):
             self._fill(interval, anew=anew)
 
@@ -270,7 +274,10 @@ class RangeFiller:
 
     @contextmanager
     def _alone_on_branch(self, interval: Interval) -> Iterator[None]:
-        """Let no other thread commit to the attempt's branch; raise if another batch failed."""
+        """Let no other thread commit to the attempt's branch while the block runs.
+
+        Raises an exception if another batch failed.
+        """
         with self._landing:
             if self._unsure:
                 raise ExecutionError(

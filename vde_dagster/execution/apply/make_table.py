@@ -140,10 +140,8 @@ def _change(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
-    """Check that no environment's view reads the whole of a nested column that gets new fields.
-
-    Such a view would fail, because the column's type would differ from the view's.
-    """
+    """Check that no environment's view reads the whole of a nested column that gets new fields."""
+    # Such a view would fail, because the column's type would differ from the view's.
     grown = extended(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
     readers = store.shown.entries_on_tables([table.id]) if growing else []
@@ -198,7 +196,7 @@ def _named_apart(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    """Check that types which only Spark could determine fit the table's existing columns."""
+    """Check that types which only Spark determined fit the existing columns of a table."""
     from vde_dagster.sql.casts import without_order
 
     physical = table.column_named_by_version()

@@ -145,7 +145,7 @@ _NOWHERE = SourceLocation(Path())
 
 
 class PassedTests(FileMemo[str]):
-    """Stored hash of model and inputs for each unit test that passed."""
+    """Stored hashes of models and inputs of the unit tests that passed."""
 
     @classmethod
     def load(cls, settings: Settings) -> PassedTests:

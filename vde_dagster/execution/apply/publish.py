@@ -135,15 +135,15 @@ def define_views(
     only: Collection[ModelName] | None = None,
     present: Resolver | None = None,
 ) -> tuple[ViewDefinition, ...]:
-    """Define the views of an environment, analyzing new VIEW models.
-
-    The store keeps the analyzed types, so that publishing again starts no JVM.
+    """Define the views of an environment.
 
     Args:
         resolver: Resolver of the environment's names, with tables read on `main`.
         only: Models whose views to define, or None for all.
         present: Resolver before the publication widens columns; None if it widens none.
     """
+    # New VIEW models are analyzed. The store keeps their types, so that publishing again starts no
+    # JVM.
     settings, store = handles.settings, handles.store
     wanted = [name for name in resolver.entries if only is None or name in only]
     resolver = with_pinned_tables(handles, resolver, wanted)

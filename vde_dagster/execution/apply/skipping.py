@@ -61,10 +61,10 @@ States = Mapping[str, InputState]
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """States of a fill's input tables before the fill began, and the parts that the fill reads.
+    """Result of looking at a fill's input tables before the fill begins.
 
     Args:
-        commits: The commits to read, for each parent whose new commits are enough for the fill.
+        commits: The commits to read, by parent. Other parents are read as a whole.
         anew: Whether the rows of these commits replace all rows of the table.
         pinned: The snapshot to read of each table that must be read at a fixed snapshot.
         changed: The rows to change, if the fill only applies changes to the table.
@@ -231,7 +231,7 @@ class Skipping:
 
 
 def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) -> States | None:
-    """Return the current states of the tables, or None if a table changed after `was`."""
+    """Return the current states of some tables, or None if a table changed after `was`."""
     now = input_states(handles.lakehouse, reads, was)
     same = len(now) == len(reads) and not any(True for _ in changed_inputs(was, now))
     return now if same else None

@@ -88,8 +88,9 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Counts running tasks. Models wait for a slot; helpers take only spare slots."""
+    """Counts running tasks."""
 
+    # Models wait for a slot. Helpers take only spare slots.
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
         self._free = self.count
@@ -127,7 +128,7 @@ class Slots:
             self.give_back(needed)
 
     def take_spare(self, wanted: Callable[[], bool]) -> bool:
-        """Wait for a spare slot while `wanted` returns true; return whether one was taken."""
+        """Wait for a spare slot while `wanted` returns true. Return whether a slot was taken."""
         with self._changed:
             self._changed.wait_for(lambda: not wanted() or self._free > self._waiting)
             taken = wanted()

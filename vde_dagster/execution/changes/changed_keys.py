@@ -86,10 +86,10 @@ def keys_changed(
         now: Current inputs.
 
     Raises:
-        ComputesAllError: Any row may have changed. Either the definition reads a table for the
-            first time, or the snapshot that the last fill read no longer exists, or the rows that
-            a change affects cannot be determined.
+        ComputesAllError: Any row may have changed, or the changed rows cannot be determined.
     """
+    # Any row may have changed if the definition reads a table for the first time, or if the
+    # snapshot that the last fill read no longer exists.
     if not seen:
         raise ComputesAllError("the inputs of the model's last fill are unknown")
     from vde_dagster.semantics.refresh.linear import RowSteps
@@ -260,8 +260,9 @@ class _Input:
     def _changed(self, *, signed: bool) -> str:
         """Return a query for the input's changed rows.
 
-        If `signed`, the query returns each added or removed copy of a row, with 1 or -1 in
-        `vde_sign`.
+        Args:
+            signed: Whether the query returns each added or removed copy of a row, with 1 or -1 in
+                `vde_sign`.
         """
         weighed = self._weigh_replacement() if self._was.other else self._weigh()
         pairs = enumerate(self._read)

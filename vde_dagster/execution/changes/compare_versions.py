@@ -83,7 +83,7 @@ class ModelChanges:
 
     @property
     def marks(self) -> tuple[tuple[str, str], ...]:
-        """The leading columns, which describe each change; the model's columns follow."""
+        """The leading columns, which describe each change."""
         return self.columns[: len(MARKS)]
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +148,9 @@ def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSides:
-    """Two versions of a model to compare; one side may lack the model.
+    """Two versions of a model to compare.
+
+    One of the versions may lack the model.
 
     Args:
         since: Number of the earlier version.
@@ -295,7 +297,7 @@ def _key(shown: Side, pairs: Sequence[ColumnPair]) -> tuple[str, ...]:
 
 
 class TableAtPin(NamedTuple):
-    """Table in the state of a version, with its current metadata."""
+    """Table in the state that a version pins, with its current metadata."""
 
     table: PhysicalTable
     pin: Pin

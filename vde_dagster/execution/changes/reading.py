@@ -90,7 +90,7 @@ class Changes:
     def read_arrow(
         self, environment: str, model: str, *, limit: int | None = None, **asked: Unpack[Asked]
     ) -> FoundChanges[pa.Table]:
-        """Read the rows of `read` as an Arrow table, without Python values."""
+        """Read changes, as `read` does, into an Arrow table."""
         changes, engine = self.between(environment, model, **asked), self.handles.engine
         # Also without changes: only the engine knows the Arrow types.
         table = engine().query_arrow(_ordered(changes), limit + 1 if limit is not None else None)
@@ -128,7 +128,9 @@ class Changes:
         return ask(self.handles, where, name, since or 0, until)
 
     def acknowledge(self, found: FoundChanges[Any], *, who: str | None = None) -> None:
-        """Move a cursor past the changes that were read, once the caller has stored them.
+        """Move a cursor past the changes that were read.
+
+        Call this after the changes were stored.
 
         Raises:
             UsageError: The changes were read without a cursor, or only in part.
@@ -175,7 +177,8 @@ class Changes:
 
 
 def _ordered(changes: ModelChanges) -> str:
-    """Write the query of the changes in order: by step and key, deletions before insertions."""
+    """Write the query of the changes, ordered by step and key."""
+    # Deletions come before insertions.
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")

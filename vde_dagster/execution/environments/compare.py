@@ -69,13 +69,15 @@ def compare_environments(
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """Model whose rows differ or may differ between two versions; unknown numbers are None.
+    """Model whose rows differ or may differ between two versions.
+
+    Unknown numbers are None.
 
     Args:
-        before: Rows in the old version.
-        after: Rows in the new version.
-        added: Rows written by commits in between, in one table.
-        removed: Rows deleted or rewritten by commits in between.
+        before: Number of rows in the old version.
+        after: Number of rows in the new version.
+        added: Number of rows written by commits in between, in one table.
+        removed: Number of rows deleted or rewritten by commits in between.
     """
 
     name: ModelName
@@ -143,11 +145,11 @@ class DataChange:
     """Table whose rows differ from the previous version of an environment.
 
     Args:
-        is_new: Whether the previous version did not contain it.
-        is_back: Whether an earlier version contained it, as after a rollback.
+        is_new: Whether the previous version did not contain the table.
+        is_back: Whether an earlier version contained the table, as after a rollback.
         rows: Number of rows; None if unknown, like all numbers here.
-        added: Rows written since; a rewritten row counts as added and removed.
-        removed: Rows deleted or rewritten.
+        added: Number of rows written since; a rewritten row counts as added and removed.
+        removed: Number of rows deleted or rewritten.
         intervals: Ranges that the version's plan filled (UTC).
     """
 

@@ -110,7 +110,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return a grain of the compared models, preferably one that both declare; else ()."""
+    """Return a grain of the compared models, or () if there is none."""
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains
@@ -121,6 +121,7 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
         )
         if name in models and models[name].grains
     ]
+    # A grain that both models declare is preferred.
     shared = [grain for grain in declared[0] if grain in declared[-1]] if declared else []
     return shared[0] if shared else declared[0][0] if declared else ()
 

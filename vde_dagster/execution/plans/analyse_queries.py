@@ -108,7 +108,10 @@ def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
 
 @dataclass
 class _Analyser:
-    """Analyzes the queries of one plan; `look_at` is called from several threads."""
+    """Analyzes the queries of one plan.
+
+    `look_at` may be called from several threads.
+    """
 
     handles: Handles
     plan: Plan

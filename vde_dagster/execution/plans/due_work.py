@@ -123,11 +123,12 @@ def with_outdated(handles: Handles, plan: Plan) -> Plan:
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return an environment that contains a snapshot and is not frozen; production is preferred.
+    """Return an environment that contains a snapshot and is not frozen.
 
     Raises:
         UsageError: No such environment exists.
     """
+    # Production is preferred.
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # An environment dropped meanwhile is empty.

@@ -258,7 +258,7 @@ def _sum(parts: Iterable[Spread | None]) -> Spread | None:
 def estimate_fill(
     fills: Sequence[FillRecord], wanted: Interval, *, by_range: bool
 ) -> ModelEstimate | None:
-    """Estimate one fill by earlier fills; None if nothing was computed yet.
+    """Estimate one fill by earlier fills, or return None if none of them computed rows.
 
     Args:
         fills: Fills of the table, or of its predecessor, newest first; skipped fills are ignored.

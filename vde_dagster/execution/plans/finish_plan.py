@@ -194,11 +194,9 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Name a plan by its environment, creation day (UTC), change, and a random part.
-
-    The environment's name and the change are cut to fit. The id is also used in names of branches
-    and files, so it has only letters, digits, `-` and `_`.
-    """
+    """Make an id for a plan from its environment, creation day (UTC), change, and a random part."""
+    # The id is also used in names of branches and files, so it has only letters, digits, `-` and
+    # `_`. The environment's name and the change are cut to fit.
     tail = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
     when = f"{plan.created_at:%d%b}"
     room = MAX_ID - len(f"-{when}-{tail}")

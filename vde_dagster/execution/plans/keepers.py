@@ -37,7 +37,7 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return the readers of an environment's models, from its stored texts or from the files.
+    """Return the exposures that read an environment's models.
 
     Raises:
         ProjectError: A stored text can no longer be read.

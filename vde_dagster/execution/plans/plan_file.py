@@ -89,9 +89,9 @@ class PlanFiles:
     def document(self, plan: Plan) -> dict[str, Any]:
         """Return a stored plan as JSON values, without attachments.
 
-        Pass a plan read from the store, because a plan in memory may have other hashes of
-        definitions.
+        The plan must have been read from the store.
         """
+        # A plan in memory may have other hashes of definitions.
         return plan_document(plan, _identity(self.handles))
 
     def save(self, plan_id: str, path: Path) -> None:

@@ -53,8 +53,9 @@ _WEIGHT = (
 
 @dataclass(frozen=True, slots=True)
 class ProvenPlan(Plan):
-    """Plan whose fields were derived again from its content; signatures refer to `written`."""
+    """Plan whose fields were derived again from its content."""
 
+    # Signatures refer to `written`.
     written: Plan | None = None
 
     @property
@@ -391,9 +392,9 @@ def _hidden(
     """Yield the changes and breaks that a plan hides.
 
     Args:
-        certain: Models derived without the stored types of views. These types may have been stored
-            after the plan was created.
+        certain: Models derived without the stored types of views.
     """
+    # The types of views may have been stored after the plan was created.
     for name, model in derived.items():
         told = given.get(name)
         if told is None:

@@ -134,7 +134,7 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object, because SQLMesh's signals call `context.engine_adapter.fetchdf`."""
+        """This object, for SQLMesh's signals, which call `context.engine_adapter.fetchdf`."""
         return self
 
     @property

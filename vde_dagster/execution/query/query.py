@@ -44,7 +44,7 @@ class QueryResult:
 
     Args:
         columns: (name, Spark SQL type) in order.
-        publication_id: Publication of `version`, which the whole result was read from.
+        publication_id: Publication of `version`. The whole result was read from this version.
         read_live: External tables that were read in their current state, not as of the version.
     """
 
@@ -302,7 +302,8 @@ class Queries:
 def _rendered(
     sql: str, find_relation: Callable[[ModelName], str | None], names: TableNames, raw: bool
 ) -> str:
-    """Return a query as Spark receives it; refuse a text that SQLGlot cannot parse."""
+    """Return a query as Spark receives it."""
+    # A text that SQLGlot cannot parse is refused.
     from vde_dagster.execution.query.query_rules import refuse_substitution
 
     try:

@@ -103,7 +103,10 @@ class ModelRows:
 
 
 def rows_as_tuples(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return rows as Python values; a TIMESTAMP is a datetime in UTC, a map a dictionary."""
+    """Return rows as Python values.
+
+    A TIMESTAMP is a datetime in UTC, and a map is a dictionary.
+    """
     from vde_dagster.lakehouse.rows.row_values import python_values
 
     return list(zip(*map(python_values, table.columns), strict=True))

@@ -85,7 +85,8 @@ class TestResult:
 def run_test(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a test on Spark; nothing is written."""
+    """Run a test on Spark."""
+    # Nothing is written.
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:

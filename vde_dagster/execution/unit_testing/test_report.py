@@ -40,7 +40,7 @@ class ToldDifference:
 
     @classmethod
     def of(cls, part: str, found: RowDifference) -> ToldDifference:
-        """Create the record of a difference, with rows as texts."""
+        """Create a record of a difference, with rows as texts."""
         return cls(
             part,
             found.columns,
