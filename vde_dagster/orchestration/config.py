@@ -249,16 +249,14 @@ class JanitorConfig(dg.Config):
 
 
 def form_schema(config: type[dg.Config]) -> dg.Field:
-    """Return the schema of a form; an unedited form of a plan has placeholders.
-
-    Dagster sorts the fields of a form by their names, and shows fields that have a default. So a
-    plan's unedited form shows only its five common fields.
-    """
+    """Return the schema of a form."""
     schema = config.to_config_schema().as_field()
     if not issubclass(config, PlanConfig):
         return schema
     required = config.model_fields["environment"].is_required()
     environment = "# name, such as dev; created if it does not exist"
+    # Dagster sorts fields by name, and shows fields that have a default. So the unedited form of a
+    # plan shows only its common fields.
     first = {"environment": environment if required else "prod"}
     return dg.Field(
         schema.config_type,

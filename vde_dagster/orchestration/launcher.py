@@ -154,7 +154,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def _attend(self, connection: socket.socket, run_id: str) -> None:
-        """Keep a run's connection open until the run ends; report a run whose process died."""
+        """Keep a run's connection open until the run ends, and report a run whose process died."""
         with connection, suppress(OSError, EOFError):
             receive(connection)
         with suppress(Exception):  # The instance may have been closed before this thread ends.

@@ -128,9 +128,10 @@ def _check_free(host: str, port: int) -> None:
 
 @contextmanager
 def _alone(home: Path, url: str) -> Iterator[None]:
-    """Hold the home's lock, because two `dagster dev` processes on one home interfere silently."""
+    """Hold the lock of Dagster's home while the block runs."""
     import fcntl
 
+    # Two `dagster dev` processes on one home would interfere silently.
     with (home / _LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -27,7 +27,7 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_session(self) -> Any:
-        """The session; its first use in a run starts Spark."""
+        """The Spark session, started when it is first used."""
         from vde_dagster.spark.engine import SparkEngine
 
         engine = self.vde.get().engine()

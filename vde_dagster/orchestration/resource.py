@@ -40,8 +40,9 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     _origin: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Record the run as the origin of its work, because the run writes its own events."""
+        """Record the run as the origin of its work."""
         if context.run_id is not None and context.instance is not None:
+            # The run itself writes the events of its work.
             self._origin = run_origin(context.instance, context.run_id)
 
     def get(self) -> Workspace:
@@ -66,11 +67,9 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
 
 
 def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDefinition:
-    """Return the resource definition that yields a `WorkspaceResource` in runs.
+    """Return the resource definition that yields a `WorkspaceResource` in runs."""
 
-    The fields of a `ConfigurableResource` would appear in every form of the launchpad.
-    """
-
+    # The fields of a `ConfigurableResource` would appear in every form of the launchpad.
     @dg.resource(
         config_schema={},
         required_resource_keys={spark} if spark else set(),

@@ -247,11 +247,7 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Check whether a step's run decides about the plan of its partition.
-
-    A run decides when its config names the plan's id, or when it materializes one partition of this
-    asset and nothing else. A bulk materialization decides nothing about the plans it includes.
-    """
+    """Check whether a step's run decides about the plan of its partition."""
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:
@@ -264,6 +260,7 @@ def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
         return True
     backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
     beside = context.job_def.asset_layer.selected_asset_keys - {context.asset_key}
+    # A run that materializes one partition of this asset and nothing else decides, too.
     if not beside and len(chosen) == 1 and backfill_id is None:
         return True
     if not beside and backfill_id is not None:

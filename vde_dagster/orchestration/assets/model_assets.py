@@ -90,10 +90,7 @@ def model_specs(
 
 
 def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
-    """Return a model's asset; its materialization fills the model's partitions.
-
-    Dagster's decorators would inspect one signature per model: seconds for a thousand models.
-    """
+    """Return a model's asset, whose materialization fills the model's partitions."""
     if spec.partitions_def is None:
         return spec
     model = catalog.live.models[name].snapshot.model
@@ -120,6 +117,8 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         # Blocking audits ran before the publication, so downstream assets need not wait for checks.
         yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
+    # Dagster's decorators would inspect one signature per model, which takes seconds for a thousand
+    # models.
     operation = dg.OpDefinition(
         compute_fn=compute,
         name=_operation(spec.key),
@@ -159,11 +158,7 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext, config: FillConfig, work: Work, name: ModelName
 ) -> Iterator[Any]:
-    """Fill the partitions that a run selects; each gets an event with its own facts.
-
-    The fill uses the version's stored definition, even when the files have changed since. Its
-    events have that definition's code version, not the working copy's.
-    """
+    """Fill the partitions that a run selects, and yield an event for each."""
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
@@ -180,6 +175,7 @@ def fill_model(
             f"no environment shows version {key} of {name}: apply the plan that introduces it",
             allow_retries=False,
         )
+    # The stored definition is filled, even if the files have changed since.
     combination = projection.combination(catalog.live.environments[version.environments[0]])
     snapshot, pointer = combination.served[name][0], projection.newest_record()
     if version.table is None:

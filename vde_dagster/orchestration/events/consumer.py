@@ -151,7 +151,7 @@ class OutboxForwarder:
         return OutboxCursor(cursor.store, number, runs, part=self._part)
 
     def _unrecorded(self, number: int) -> int:
-        """Count partitions without an event, in models that records after `number` fill."""
+        """Count the partitions without an event, in models filled after record `number`."""
         later = self.store.outbox.since(number, MOST_RECORDS)
         tables = {record.subject["table"] for record in later if record.kind == "fill"}
         catalog = self.projector.context.read_again().catalog

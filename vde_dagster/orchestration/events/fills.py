@@ -70,7 +70,7 @@ class HeldRanges:
     """Ranges that a table holds after each fill of a plan.
 
     Args:
-        read_log: Returns the plan's fills, newest first; called when a range is needed.
+        read_log: Function that returns the plan's fills, newest first.
     """
 
     table: PhysicalTable
@@ -100,9 +100,6 @@ def fill_events(
     **facts: Any,
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield the events of the partitions that a fill wrote or completed.
-
-    The fill's own figures are in the event of its newest partition, so that a sum over partitions
-    is correct.
 
     Args:
         holds: Returns the intervals that the table holds after the fill.
@@ -142,6 +139,7 @@ def fill_events(
         if only is not None and filled.partition not in only:
             continue
         own: dict[str, Any] = {}
+        # A sum over the partitions has to contain the figures of the whole fill only once.
         if filled == found[-1]:
             several = len(found) > 1
             own = without_nones(
@@ -161,7 +159,7 @@ def fill_events(
 
 
 def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
-    """Return the link to the notebook that a fill executed; Dagster renders it as a page."""
+    """Return the link to the notebook that a fill executed, as metadata."""
     page = context.workspace.root / notebook_path(fill.plan_id, fill.table_id, fill.interval)
     return {"vde/page": dg.MetadataValue.notebook(str(page))} if page.is_file() else {}
 
@@ -248,12 +246,13 @@ def _touched(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed, with figures if there is only one."""
+    """Return the partitions that a fill wrote or completed."""
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
         Filled(partition, covered, fill)
         for partition, covered in touched_keys(partitions, served.key, fill.interval, holds)
     ]
+    # The figures of the fill belong to its only partition.
     if len(found) == 1 and (found[0].interval == fill.interval or time_unit(partitions) is None):
         return [replace(found[0], rows=fill.rows, bytes=fill.bytes)]
     return found
@@ -265,11 +264,7 @@ def _filled_by(
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed, with the rows and bytes of each.
-
-    If a fill covers several partitions, their rows and bytes are counted from the commit's files.
-    Bytes are unknown for partitions that share a file.
-    """
+    """Return the partitions that a fill wrote or completed, with the rows and bytes of each."""
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
     found = _touched(context, served, fill, holds)
     column = _time_column(served)
@@ -284,6 +279,8 @@ def _filled_by(
     ranges = [filled.interval for filled in own]
     lakehouse = context.workspace.lakehouse
     try:
+        # The commit's files show the rows and bytes of each partition. Bytes are unknown for
+        # partitions that share a file.
         figures = interval_figures(lakehouse, served.table.ref, commit, column, ranges)
     except Exception as error:
         # Missing figures must never fail the fill.

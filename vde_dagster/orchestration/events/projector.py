@@ -133,8 +133,9 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Store the event log's newest record before a model runs, unless events are deferred."""
+        """Store the id of the event log's newest record before a model runs."""
         plan = self.plan(plan_id)
+        # A plan with deferred events needs no record.
         if plan is not None and not self._waits(plan):
             self._pointer(plan, table_id)
 
@@ -266,7 +267,8 @@ class Projector:
     def _publication(
         self, environment: Environment, plan: Plan | None, is_own: bool
     ) -> Iterator[tuple[str, Iterator[Projected]]]:
-        """Yield the events of a publication in named parts, which are read one after the other."""
+        """Yield the events of a publication, in named parts."""
+        # Each part is read to its end before the next one begins.
         context = self.context
         compared = None
         if plan is None and (tables := taken_back(context.store, environment)):

@@ -82,10 +82,8 @@ class ProjectionContext:
             self._combinations[one.name, one.publication_id] = found
 
     def busy_plans(self) -> frozenset[str]:
-        """Return the plans that runs work on, read again when the state has new records.
-
-        A run that begins to work on a plan adds a record before its first event.
-        """
+        """Return the ids of the plans that runs work on."""
+        # A run that begins to work on a plan adds a record before its first event.
         newest = self.store.outbox.number().newest
         if newest not in self._busy:
             found = busy_plans(self.instance, self.store)
@@ -156,7 +154,7 @@ def reads_anew(
 def provenance_tags(
     code_version: str, data_version: str, inputs: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the tags of an event; a model's code version is its partition key."""
+    """Return the tags of an event with its code version, data version and inputs."""
     return {
         CODE_VERSION_TAG: code_version,
         DATA_VERSION_TAG: data_version,

@@ -84,16 +84,14 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield new events of a model's filled partitions if other versions of its parents are used.
-
-    The data version stays, so nothing downstream becomes stale. The new events point to
-    the log's newest record, so Dagster counts no earlier event of a parent as a change.
-    """
+    """Yield new events of a model's filled partitions if it reads other tables than before."""
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
     filled = filled_partitions(context, served) if served is not None else []
     if not filled and not snapshot.is_virtual:
         return
+    # The data version stays, so nothing downstream becomes stale. With the newest record as
+    # pointer, Dagster counts no earlier event of a parent as a change.
     pointer = context.newest_record() if filled else None
     inputs = input_tags(context, combination, snapshot, pointer)
     # Partitions are confirmed in order, so the last partition represents all.

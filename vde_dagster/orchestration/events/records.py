@@ -69,22 +69,24 @@ class FilledPartitions:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenAsset:
-    """Asset whose events are wiped, because Dagster cannot delete single partitions' events."""
+    """Asset whose events are wiped."""
 
+    # Dagster cannot delete the events of a single partition.
     key: dg.AssetKey
     partitions: int
 
 
 @dataclass(frozen=True, slots=True)
 class FailedWork:
-    """Partitions to mark as failed, which Dagster supports only through a failed run.
+    """Partitions to mark as failed.
 
     Args:
         message: Error for the run's log.
-        tags: Tags of the failed work; a run with these tags represents it in Dagster.
+        tags: Tags of the run that represents the failed work in Dagster.
         partitions: Failed partitions, by asset.
     """
 
+    # Dagster marks partitions as failed only through a failed run.
     message: str
     tags: Mapping[str, str]
     partitions: Mapping[dg.AssetKey, Sequence[str]]
@@ -122,7 +124,7 @@ class Reporter:
 
     @property
     def effects(self) -> Effects:
-        """The port of the state store, called around every write so that tests can intercept it."""
+        """The state store's port for intercepting writes in tests."""
         return self.workspace.store.database.effects
 
     def report(self, projected: Projected) -> bool:

@@ -46,12 +46,13 @@ def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bo
 
 
 def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
-    """Delete the partitions of published plans that lost their page and would look unapproved."""
+    """Delete the partitions of published plans that have no page."""
     names, instance = context.names, context.instance
     known = instance.get_dynamic_partitions(str(names.plans.name))
     shown = instance.get_materialized_partitions(names.apply_key)
     statuses = context.store.plans.statuses(known)
     for key in known:
+        # Without its page, the plan would look unapproved.
         if key not in shown and statuses.get(key) == "applied":
             reporter.delete(names.plans, key)
 

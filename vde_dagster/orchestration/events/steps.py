@@ -29,12 +29,9 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def guarded_step(function: Step) -> Step:
-    """Return the function of a step with masked events, results and errors.
+    """Return the function of a step with secrets masked in its events, results and errors."""
 
-    Every op, asset and check of the project and of its plug-ins is guarded, because Dagster stores
-    and shows everything that a step yields, returns and raises.
-    """
-
+    # Dagster stores and shows everything that a step yields, returns and raises.
     @wraps(function)
     def yielding(*arguments: Any, **named: Any) -> Iterator[Any]:
         with _masked_failures(), _as_failure(), closing(function(*arguments, **named)) as events:

@@ -58,7 +58,7 @@ _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:
-    """Return the tables of a version whose rows a rollback to the version removed or replaced."""
+    """Return the ids of the tables in which a rollback to a version removed or replaced rows."""
     begun = store.pins.changed_tables(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.pinned_states.keys()
     return tables | store.outdated.after(environment.published_at) if tables else set()

@@ -346,12 +346,9 @@ HOURLY = "0 * * * *"
 def schedules(
     root: Path, settings: Settings, jobs: Mapping[str, dg.JobDefinition]
 ) -> list[dg.ScheduleDefinition]:
-    """Return the schedules of a project.
-
-    Schedules named in the settings run from the start. Without any, production gets an hourly
-    schedule that is off. A run fills only what is due by each model's cron, so a schedule may
-    tick more often than the crons.
-    """
+    """Return the schedules of a project."""
+    # Schedules named in the settings run from the start. Without any, production gets an hourly
+    # schedule that is off.
     names, stopped = Names.from_settings(settings), dg.DefaultScheduleStatus.STOPPED
     running = dg.DefaultScheduleStatus.RUNNING if settings.dagster.schedules else stopped
     out = [
@@ -364,6 +361,7 @@ def schedules(
             execution_fn=_tick(root, names, environment),
             default_status=running,
         )
+        # A run fills only what is due by each model's cron, so a schedule may tick more often.
         for environment, cron in crons(settings).items()
     ]
     out.append(

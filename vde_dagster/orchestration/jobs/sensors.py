@@ -234,10 +234,7 @@ _AGAIN = timedelta(minutes=1)
 def find_name_conflict(
     instance: dg.DagsterInstance, location: str, workspace: Workspace, now: datetime
 ) -> str | None:
-    """Record a location's project; return a warning if another location uses the same names.
-
-    Locations with the same state store do not conflict, because they write the same events.
-    """
+    """Record a location's project; return a warning if another location uses the same names."""
     names = Names.from_settings(workspace.settings)
     key = f"vde/named/{names.prefix}"
     storage = instance.daemon_cursor_storage
@@ -252,6 +249,7 @@ def find_name_conflict(
     if not own.items() <= before.items() or now - datetime.fromisoformat(before["at"]) > _AGAIN:
         seen = {**others, location: {**own, "at": now.isoformat()}}
         storage.set_cursor_values({key: json.dumps(seen)})
+    # Locations with the same state store write the same events, so they do not conflict.
     for name, other in sorted(others.items()):
         if other["store"] != own["store"]:
             have = f"the prefix '{names.prefix}'" if names.prefix else "no prefix"

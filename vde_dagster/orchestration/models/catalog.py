@@ -55,13 +55,11 @@ class AssetCatalog:
         return spec.key if spec is not None else self.translator.get_asset_key(name)
 
     def partitions_of(self, snapshot: Snapshot) -> dg.PartitionsDefinition | None:
-        """Return the partitions for a snapshot's intervals.
-
-        If the loaded location lacks the model, or has another kind of the model, build them.
-        """
+        """Return the partitions for a snapshot's intervals."""
         known = self.live.models.get(snapshot.name)
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
             return self.partitions.get(snapshot.name)
+        # The location lacks the model, or has it with another kind.
         if snapshot.id not in self._more:
             version = LiveVersion(snapshot.table_version, snapshot, None, (), {})
             model = LiveModel(snapshot.name, snapshot, (version,))
@@ -282,12 +280,7 @@ def partition_mapping(
     parent: LiveModel,
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
 ) -> dg.PartitionMapping | None:
-    """Return the mapping from a child's partitions to the parent's partitions that they read.
-
-    Two models with the same dimensions map version to version (and time to time). Dagster has no
-    mapping of chosen keys between one and two dimensions: for such pairs the mapping lists the
-    parent versions that live versions of the child read, up to a limit.
-    """
+    """Return the mapping from a child's partitions to the parent's partitions that they read."""
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
     if upstream is None or downstream is None:
         return None
@@ -301,6 +294,8 @@ def partition_mapping(
     with_times = isinstance(downstream, dg.MultiPartitionsDefinition)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # Dagster has no mapping of chosen keys between one and two dimensions. The mapping lists
+        # the versions of the parent that live versions of the child read.
         if not isinstance(upstream, dg.MultiPartitionsDefinition):
             found = dg.SpecificPartitionsPartitionMapping(sorted(pairs))
             return found if with_times else versions

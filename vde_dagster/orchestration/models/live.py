@@ -156,7 +156,7 @@ class LiveProject:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Definitions of one environment's version, and the table of each model except views."""
+    """Definitions and tables of the models in one version of an environment."""
 
     served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
 
@@ -189,10 +189,7 @@ class Combination:
         return version_key(*self.served[name]) if name in self.served else None
 
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
-        """Return the tables that a model reads only through views and embedded models, sorted.
-
-        A model without a table gets none, because it holds no rows that could be out of date.
-        """
+        """Return the sorted tables that a model reads only through views and embedded models."""
         visited: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
 
         def through(view: Snapshot | None) -> Iterator[ModelName]:
@@ -207,6 +204,7 @@ class Combination:
                     else:
                         yield from through(known)
 
+        # A model without a table holds no rows that could be out of date.
         direct = snapshot.model.depends_on if snapshot.has_table else ()
         return tuple(sorted({name for read in direct for name in through(self.definition(read))}))
 

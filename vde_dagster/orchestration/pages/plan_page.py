@@ -224,7 +224,7 @@ def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
 def checks_by_spark(
     workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Wait for applies to end, then yield the checks by Spark; a check that cannot run warns."""
+    """Wait for applies to end, then yield the results of the checks that need Spark."""
     free = wait_for_applies(workspace)
     checks = {TESTS_CHECK: ("The unit tests could not run", _tests)}
     if queries:
@@ -237,6 +237,7 @@ def checks_by_spark(
                 failed, text, facts = check(workspace, plan)
                 severity = dg.AssetCheckSeverity.ERROR
             except VdeError as error:
+                # A check that cannot run only warns.
                 text = f"{without}: {error}"
         yield dg.AssetCheckEvaluation(
             key,
