@@ -102,9 +102,10 @@ class SparkEngine:
         return self._sessions.shared
 
     def start_in_background(self) -> None:
-        """Start Spark in a thread; callers that need the session wait, and get its errors."""
+        """Start Spark in a thread."""
 
         def start() -> None:
+            # A caller that needs the session waits for the start, and gets its error.
             with suppress(VdeError):
                 _ = self.session
 
@@ -112,7 +113,7 @@ class SparkEngine:
 
     @property
     def guest_session(self) -> SparkSession:
-        """A session for code outside of models; models never see changes to this session."""
+        """The session for code outside of models, separate from the models' sessions."""
         return self._sessions.guest
 
     def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:
@@ -186,7 +187,7 @@ class SparkEngine:
             )
 
     def fill(self, task: FillTask) -> FillResult:
-        """Fill one range of a table in one Iceberg commit on the task's branch, even without rows.
+        """Fill one range of a table in one Iceberg commit on the task's branch.
 
         Raises:
             ExecutionError: The model's code or Spark failed, or the plan was canceled.
@@ -408,7 +409,8 @@ class SparkEngine:
                 session.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
-        """Release the session; the JVM's Spark stops when no engine uses it."""
+        """Release the engine's session."""
+        # The JVM's Spark stops when no engine uses it.
         self._sessions.close()
 
     @contextmanager

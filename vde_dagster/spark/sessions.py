@@ -125,7 +125,8 @@ class Sessions:
         return UNKNOWN if self._engine is None else self._engine.usage(tag)
 
     def close(self) -> None:
-        """Release everything; Spark ends with its last user, a starting warm engine at once."""
+        """Release all sessions."""
+        # This ends a warm engine that is still starting.
         self._given_up.set()
         with self._lock:
             self._given_up.clear()
@@ -139,6 +140,7 @@ class Sessions:
         for session in [*idle, guest, shared]:
             if session is not None:
                 self._close_catalog(session)
+        # Spark ends with its last user.
         stop_session(shared)
 
     def _join_engine(self) -> None:
@@ -173,13 +175,14 @@ class Sessions:
         return is_gone(session)
 
     def _close_catalog(self, session: SparkSession) -> None:
-        """Close a session's database connections, which nothing else would close."""
+        """Close a session's database connections."""
         if is_remote(session):
             if session is not self._shared:
                 session.stop()
             return
         if self._is_gone(session):
             return
+        # Nothing else would close these connections.
         iceberg_catalog(session, self._settings.catalog).close()
 
 

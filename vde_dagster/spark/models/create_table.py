@@ -181,9 +181,7 @@ _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def evolve_layout(
     handle: IcebergTable, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot
 ) -> None:
-    """Apply a snapshot's layout to an existing table; repeated calls are harmless.
-
-    Existing files keep the layout that they were written with.
+    """Apply a snapshot's layout to an existing table. Repeated calls are harmless.
 
     Args:
         previous: The snapshot whose properties the table has; properties that the new snapshot

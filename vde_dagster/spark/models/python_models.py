@@ -139,7 +139,10 @@ class ModelContext:
         return tuple(rows[0]) if rows else None
 
     def execute(self, expressions: Any, *_: Any, **__: Any) -> None:
-        """Run statements in the model's own session; tables that they write have no versions."""
+        """Run statements in the model's own session.
+
+        Tables that the statements write have no versions.
+        """
         for one in expressions if isinstance(expressions, list | tuple) else [expressions]:
             self.spark.sql(self._spark_sql(one))
 

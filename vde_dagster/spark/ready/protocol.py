@@ -21,7 +21,7 @@ _LENGTH = struct.Struct("!I")
 
 
 def engine_folder(root: Path) -> Path:
-    """Return the folder of a project's engine, the same as in `WarmSettings.from_settings`."""
+    """Return the folder of a project's engine."""
     return root / ".vde" / "engine"
 
 

@@ -44,12 +44,10 @@ def tag_on_server(session: SparkSession, tag: str) -> str:
 
 
 def query_frame(session: SparkSession, query: str) -> DataFrame:
-    """Return the rows of a text that can only be a query, see `as_subquery`.
-
-    `SparkSession.sql` would first analyze the text on the server to find its type.
-    """
+    """Return the rows of a query that `as_subquery` wrote."""
     if not is_remote(session):
         return session.sql(query)
+    # On a server, `session.sql` would first analyze the text to find its type.
     from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
     from pyspark.sql.connect.plan import SQL
 
@@ -59,10 +57,8 @@ def query_frame(session: SparkSession, query: str) -> DataFrame:
 
 
 def has_client() -> bool:
-    """Return whether all packages of PySpark's Connect client are installed.
-
-    Dagster installs only gRPC, which is not enough.
-    """
+    """Return whether all packages of PySpark's Connect client are installed."""
+    # Dagster alone installs gRPC, which is not enough.
     return all(find_spec(name) is not None for name in ("grpc", "grpc_status", "zstandard"))
 
 

@@ -11,7 +11,10 @@ _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
 class Service:
-    """The server; every method raises Py4JError or OSError once the JVM has ended."""
+    """The Spark Connect server in this process's JVM.
+
+    Every method raises Py4JError or OSError once the JVM has ended.
+    """
 
     def __init__(self) -> None:
         from pyspark import SparkContext

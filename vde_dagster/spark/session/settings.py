@@ -154,7 +154,7 @@ def session_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def context_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the configuration of a new JVM's Spark context; sessions add their catalogs."""
+    """Return the configuration of a new JVM's Spark context, without catalogs."""
     config = {
         "spark.app.name": "vde",
         "spark.master": settings.master,
@@ -206,11 +206,9 @@ def describe_memory(config: dict[str, str]) -> str:
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:
-    """Return the part of a JVM's start configuration that is allowed on a command line.
-
-    Every user of the machine can read command lines, so storage keys and passwords
-    (`spark.hadoop.…`, `spark.sql.catalog.…`) and tokens are passed once the JVM is up.
-    """
+    """Return the part of a JVM's start configuration that may be on a command line."""
+    # Every user of the machine can read command lines. Storage keys, passwords and tokens are
+    # therefore passed after the JVM has started.
     return {
         key: value
         for key, value in config.items()

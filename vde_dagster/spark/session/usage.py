@@ -114,14 +114,12 @@ def ask_usage(port: int, token: str, tag: str) -> Usage:
 
 
 class _StatusStores:
-    """A Spark context's stores of jobs, stages and queries, in this process's JVM.
-
-    Each call of the JVM takes a twentieth of a millisecond, so calls are kept few.
-    """
+    """A Spark context's stores of jobs, stages and queries, in this process's JVM."""
 
     def __init__(self, context: SparkContext) -> None:
         gateway: Any = context._gateway
         self._spark: Any = context._jsc.sc()
+        # A call of the JVM takes a twentieth of a millisecond, so this class makes few.
         self._jobs, self._tracker = self._spark.statusStore(), self._spark.statusTracker()
         shared = context._jvm.org.apache.spark.sql.classic.SparkSession
         self._queries = shared.builder().getOrCreate().sharedState().statusStore()

@@ -168,7 +168,8 @@ class Write:
 
     @contextmanager
     def in_utc(self) -> Iterator[None]:
-        """Compute instants in UTC; until the block ends, only this write uses the session."""
+        """Set the session's time zone to UTC during a block."""
+        # Until the block ends, no other write may use the session.
         zone = self.session.conf.get(_ZONE)
         self.session.conf.set(_ZONE, "UTC")
         try:
@@ -201,8 +202,7 @@ class Write:
     ) -> None:
         """Write to a scratch branch, and fast-forward the task's branch to it.
 
-        The write is repeated if another writer committed meanwhile. If the process is killed, the
-        janitor removes the scratch branch.
+        The write is repeated if another writer committed meanwhile.
 
         Args:
             put_together: Commits to the scratch branch, which begins at the task's branch.
@@ -215,6 +215,7 @@ class Write:
         with self.lock:
             for _ in range(attempts):
                 staging = scratch_branch(task.plan_id)
+                # If the process is killed, the janitor removes the scratch branch.
                 table.branch_at(staging, task.branch)
                 try:
                     put_together(staging)
@@ -243,7 +244,8 @@ class Write:
 
     @property
     def lock(self) -> threading.Lock:
-        """The physical table's lock, for steps that are cheaper in sequence than with retries."""
+        """The physical table's lock in this process."""
+        # Steps that conflict are cheaper one after the other than with retries.
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 
@@ -303,6 +305,7 @@ class Strategy(ABC):
         """Return the digests of a fill; None if no digests are needed, or they are unknown."""
         task, digester = write.task, write.digester
         if digester is not None:
+            # The write may have evaluated rows twice, so that their digests are unknown.
             return digester.result(commit.added_records) or _read_again(write, commit, digester)
         wanted = task.digest_sets and task.completes and not task.after
         if not wanted or not self.digests_table(write):
@@ -317,7 +320,7 @@ class Strategy(ABC):
 
 
 def _read_again(write: Write, commit: Commit, digester: Digester) -> Output | None:
-    """Compute digests by reading the filled rows again, because the write evaluated rows twice."""
+    """Compute digests by reading the filled rows again."""
     rows = write.committed(commit)
     conditions = [f"({text})" for _, text in digester.tiles if text is not None]
     if conditions:

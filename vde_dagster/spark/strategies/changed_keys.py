@@ -29,8 +29,8 @@ class KeysView:
     """Temporary view of the affected key values, in columns as in the table.
 
     Args:
-        values: The values of each column as Spark SQL, None for NULL. Columns of types outside
-            `_LISTED_TYPES` are left out; if there are many keys, all columns are.
+        values: The values as Spark SQL by column, None for NULL. Columns of types outside
+            `_LISTED_TYPES` are missing. Empty if there are many keys.
         is_empty: Whether the view has no keys, if their number is known.
     """
 
@@ -73,11 +73,7 @@ def write_equal(left: str, right: str, names: Sequence[str]) -> str:
 
 @contextmanager
 def changed_keys(write: Write) -> Iterator[KeysView | None]:
-    """Provide the keys to compute; None for all rows.
-
-    If Spark cannot compute the keys, all rows are computed, with a note. The keys' query can fail
-    because it evaluates expressions for rows that the model's query removes first.
-    """
+    """Provide the keys to compute, or None for all rows."""
     from pyspark.errors import PySparkException
 
     changed = write.task.changed
@@ -87,6 +83,7 @@ def changed_keys(write: Write) -> Iterator[KeysView | None]:
     with ExitStack() as stack:
         try:
             rows = stack.enter_context(computed(_read_keys(write, changed)))
+        # The keys' query evaluates expressions also for rows that the model's query removes first.
         except PySparkException as error:
             reason = str(error).partition("\n")[0]
             write.why_all.append(f"its changed keys cannot be computed: {reason}")

@@ -83,16 +83,14 @@ def _append(write: Write, changed: ChangedRows) -> None:
 
 
 def _change_rows(write: Write, changed: ChangedRows) -> None:
-    """Add and delete rows; additions (+1) and deletions (-1) of equal rows are added up first.
-
-    To delete one of several copies of a row, all copies are deleted, and the others added again.
-    """
+    """Add and delete rows according to a query of changes."""
     from pyspark.sql import functions
 
     names = list(write.types)
     listed = ", ".join(map(quote, names))
     changes = _read(write, changed.query)
     rows = as_table_rows(changes, write.task, write.types, [_SIGN])
+    # Additions (+1) and deletions (-1) of equal rows are added up first.
     total = functions.sum(_SIGN).alias(_COPIES)
     net = rows.groupBy(*map(quote, names)).agg(total).where(f"{_COPIES} <> 0")
     with ExitStack() as stack:
@@ -104,6 +102,8 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
             return
         source = stack.enter_context(write.source(went.frame))
         keys = stack.enter_context(keys_view(write, went.select(*map(quote, names))))
+        # To delete one of several copies of a row, all copies are deleted, and the others added
+        # again.
         gone = keys.is_in("target")
         both = (
             f"SELECT {listed}, {_COPIES} FROM {source} UNION ALL SELECT {listed}, 1 "

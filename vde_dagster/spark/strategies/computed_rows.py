@@ -51,19 +51,17 @@ class ComputedRows:
 
 @contextmanager
 def computed(frame: DataFrame) -> Iterator[ComputedRows]:
-    """Compute the rows of a frame once.
-
-    Few rows become a local relation: Spark reads it without a job, and joins large tables with it
-    without a shuffle. Many rows stay on the executors.
-    """
+    """Compute the rows of a frame once."""
     frame.persist()
     try:
         few = _collect_few(frame)
+        # Many rows stay on the executors.
         if few is None:
             yield ComputedRows(frame.localCheckpoint(), None)
             return
     finally:
         frame.unpersist()
+    # Few rows are a local relation: Spark reads it without a job and joins it without a shuffle.
     yield few
 
 

@@ -46,7 +46,7 @@ class Deletion:
 
 
 def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None = None) -> None:
-    """Delete the rows that meet a condition on `target`, and add rows, in one commit for readers.
+    """Delete the rows that meet a condition on `target`, and add rows, both visible at once.
 
     Args:
         head: The branch's head that the rows were derived from; None if they replace the rows of

@@ -78,7 +78,7 @@ SEEN = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes the SQL of one fill; all its time expressions must run in UTC.
+    """Writes the SQL of one fill, for a session in UTC.
 
     Args:
         types: Spark SQL type by physical column.
@@ -148,10 +148,8 @@ class Versions:
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the query of the changes to versions: one row for each version that changes.
-
-        Table and query are read once, because a second read of the query may return other rows.
-        """
+        """Return the query of the changes to versions, one row for each change."""
+        # Both are read once, because a second read of the query may return other rows.
         old, new = self._latest(target), self._taken(source)
         keys = range(len(self.kind.unique_key))
         on = " AND ".join(f"l.vde_key_{n} <=> r.vde_key_{n}" for n in keys)
@@ -241,8 +239,9 @@ class Versions:
         return self._latest_by_key(f"SELECT * FROM {target} AS target WHERE {which}", order)
 
     def _taken(self, source: str) -> str:
-        """Return the query of the newest row of each key; of equally new rows, the greatest."""
+        """Return the query of the newest row of each key."""
         first = self._physical(self.kind.updated_at_name) if self.kind.updated_at_name else ""
+        # Of several newest rows, the row with the greatest values is chosen.
         return self._latest_by_key(source, latest_first(self.types, self.data, first))
 
     def _latest_by_key(self, rows: str, order: str) -> str:
@@ -255,10 +254,11 @@ class Versions:
         return f"SELECT * FROM ({numbered}) WHERE vde_number = 1"
 
     def _keyed(self, rows: str) -> str:
-        """Add a column for each part of the key; a part may be an expression of output columns."""
+        """Add a column for each part of the key."""
         key = [f"{quote(self._physical(name))} AS {quote(name)}" for name in self.kind.key_columns]
         hidden = [f"{quote(name)} AS vde_column_{n}" for n, name in enumerate(self.types)]
         shown = [f"vde_column_{n} AS {quote(name)}" for n, name in enumerate(self.types)]
+        # A part may be an expression of output columns.
         made = [f"{part} AS vde_key_{n}" for n, part in enumerate(self.kind.unique_key)]
         apart = f"SELECT {', '.join([*hidden, *key])} FROM ({rows})"
         return f"SELECT {', '.join([*shown, *made])}, true AS vde_there FROM ({apart})"
@@ -294,8 +294,8 @@ class DbtVersions(Versions):
     """Writes versions in the same way as dbt's snapshots.
 
     A row that is new or changed begins a version at its `updated_at`, or now, and ends the current
-    versions of its key at the same instant; versions of a missing key end now. NULL equals no
-    value, so a row without a key begins a version each time.
+    versions of its key at the same instant; versions of a missing key end now. Rows with a NULL in
+    their key begin a version each time.
 
     Source: macros/materializations/snapshots of dbt-adapters, dbt-duckdb's `snapshot_merge_sql`.
     """
@@ -323,7 +323,7 @@ class DbtVersions(Versions):
         )
 
     def _changes(self, target: str, source: str) -> str:
-        """Return the query of changes; if several rows end one version, only the latest counts."""
+        """Return the query of the changes to versions, one row for each change."""
         keys = range(len(self.kind.unique_key))
         old = self._keyed(f"SELECT * FROM {target} WHERE {quote(self.valid_to)} IS NULL")
         on = " AND ".join(f"l.vde_key_{n} = r.vde_key_{n}" for n in keys)
@@ -341,6 +341,7 @@ class DbtVersions(Versions):
         )
         which = ", ".join(quote("vde_old_" + name) for name in self.key)
         ends = "COALESCE(vde_gone, vde_begins)"
+        # If several rows end one version, only the latest one counts.
         return (
             f"SELECT * FROM (SELECT *, {ends} AS vde_ends, ROW_NUMBER() OVER (PARTITION BY "
             f"vde_act, {which}, vde_began, vde_record ORDER BY {ends} DESC) AS vde_number "

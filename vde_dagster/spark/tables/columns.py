@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def spark_type(data_type: DataType) -> str:
-    """Write a data type as Spark SQL, in lower case, with every field's name quoted as needed.
-
-    `DataType.simpleString` leaves a field called `a b` unquoted, which Spark cannot read back.
-    """
+    """Write a data type as Spark SQL, in lower case, with every field's name quoted as needed."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(data_type, ArrayType):
@@ -30,6 +27,7 @@ def spark_type(data_type: DataType) -> str:
     if isinstance(data_type, MapType):
         return f"map<{spark_type(data_type.keyType)},{spark_type(data_type.valueType)}>"
     if isinstance(data_type, StructType):
+        # `DataType.simpleString` does not quote names, so Spark could not read back a field `a b`.
         names = (f.name if f.name.isidentifier() else quote(f.name) for f in data_type.fields)
         types = (spark_type(field.dataType) for field in data_type.fields)
         return f"struct<{','.join(map(':'.join, zip(names, types, strict=True)))}>"
