@@ -149,10 +149,11 @@ LOGGER: Final = "vde_dagster.spark.session.session"
 
 
 class _OnTerminal(logging.Handler):
-    """Prints to the current stderr, which progress bars replace."""
+    """Prints log messages to the current stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message on a separate line."""
+        # Progress bars replace `sys.stderr` while they are shown.
         print(self.format(record), file=sys.stderr, flush=True)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def project_info(workspace: Workspace) -> dict[str, Any]:
-    """Collect the output of `vde info --json` from files and state store; writes nothing."""
+    """Collect the output of `vde info --json` from files and state store."""
     from vde_dagster.state.db.database import without_password
 
     settings = workspace.settings

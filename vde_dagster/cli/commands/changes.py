@@ -235,7 +235,7 @@ def check_form(form: str | None, file: Path | None, *, as_json: bool, alone: boo
 
 
 def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
-    """Write rows; a file appears only when it is complete, and stdout is flushed.
+    """Write rows to a file, or to stdout.
 
     Args:
         form: `csv` or `arrow`.
@@ -248,6 +248,7 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
+    # The file appears only when it is complete.
     part = file.with_name(f"{file.name}.part")
     with part.open("wb") as out:
         out.write(content)
