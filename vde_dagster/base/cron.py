@@ -69,7 +69,7 @@ def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
 
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
-    """Return the latest tick; cached, because many models have the same cron."""
+    """Return the latest tick of a cron expression at or before an instant."""
     from croniter import croniter  # Not every command needs ticks.
 
     tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)

@@ -65,9 +65,10 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
 
 
 def _folders_above(path: str, content: str) -> list[str]:
-    """Return the folders above a file if its code uses `__file__`, to find files next to it."""
+    """Return the folders above a file whose code uses `__file__`, otherwise nothing."""
     if "__file__" not in content:
         return []
+    # The code may read files next to its own file.
     return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]
 
 

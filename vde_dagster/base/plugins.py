@@ -201,7 +201,7 @@ def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozen
 
 
 def installed() -> tuple[Plugin, ...]:
-    """Return every installed plug-in, by seam and name; imports none of them."""
+    """Return every installed plug-in by seam and name, without importing any."""
     return _installed(tuple(sys.path))
 
 

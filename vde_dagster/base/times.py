@@ -74,10 +74,9 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def parse_iso(text: str) -> datetime:
     """Read a date or instant in ISO 8601; the result has a zone only if the text has one.
 
-    The accepted spellings are the same in every version of Python, whose own parser changes: a
-    calendar date, as `2024-01-31` or `20240131`; then `T` or a space and a time, as `06`, `06:30`,
-    `0630`, `06:30:15` or `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`. Digits beyond
-    microseconds are dropped.
+    Accepted are a calendar date, as `2024-01-31` or `20240131`; then `T` or a space and a time, as
+    `06`, `06:30`, `0630`, `06:30:15` or `06:30:15.25`; then `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
+    Digits beyond microseconds are dropped.
 
     Raises:
         ValueError: The text has another form, or no such date or time exists.
@@ -85,6 +84,7 @@ def parse_iso(text: str) -> datetime:
     >>> str(parse_iso("20240131T0630Z")), str(parse_iso("2024-01-31 06:30:15,25"))
     ('2024-01-31 06:30:00+00:00', '2024-01-31 06:30:15.250000')
     """
+    # Python's own parser accepts other spellings in each of its versions.
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"'{text}' is neither a date nor an instant in ISO 8601")

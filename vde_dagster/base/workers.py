@@ -31,7 +31,7 @@ Function = Callable[[Any], "list[bytes | None]"]
 
 
 class Results(NamedTuple):
-    """One worker's results for one request; if the worker failed, all `values` are None."""
+    """One worker's results for one request. If the worker failed, all `values` are None."""
 
     worker: int
     items: Sequence[Any]
@@ -218,15 +218,13 @@ _NOTED = _Noted()
 
 
 def quietly(function: Callable[[T], bytes | None], item: T) -> bytes | None:
-    """Return a function's result for an item, or None if it raises an error or logs a warning.
-
-    On None, the caller calls the function again in its own process, so that errors and warnings
-    appear as usual.
-    """
+    """Return a function's result for an item, or None if it raises an error or logs a warning."""
     before = _NOTED.count
     try:
         result = function(item)
     except Exception:
+        # The caller then calls the function again in its own process, so that errors and warnings
+        # appear as usual.
         return None
     return result if _NOTED.count == before else None
 
