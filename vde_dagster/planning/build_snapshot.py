@@ -175,7 +175,7 @@ def _meaning(
 
 
 def _other_texts(model: Model, analysis: Analysis | None) -> tuple[str, ...]:
-    """Return undeclared columns whose values the dialect casts to another text than Spark."""
+    """Return undeclared columns whose values the dialect casts to other texts than Spark does."""
     declared = {column.name.lower() for column in model.columns if column.type}
     return tuple(sorted((analysis.other_texts if analysis else frozenset()) - declared))
 
@@ -301,11 +301,9 @@ def _python_meaning(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[SemanticVersion, tuple[Read, ...]]:
-    """Return a Python model's version and the columns that it reads.
-
-    They follow from the model's queries if these can be found; otherwise it reads all columns of
-    its parents.
-    """
+    """Return a Python model's version and the columns that it reads."""
+    # They follow from the model's queries if these can be found. Otherwise the model reads all
+    # columns of its parents.
     columns = [column.name for column in model.columns]
     text, why = _python_text(python), "a Python model"
     read = _queries_read(model, python, parents, versions, functions)
@@ -332,7 +330,7 @@ def _queries_read(
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
     """Return the versions of queries in a Python model's literals, and the columns that they read.
 
-    The result is None if the model may read more, or if a query cannot be analyzed.
+    None means that the model may read more, or that a query cannot be analyzed.
     """
     path, function, _ = python.place
     queries = literal_queries(python.files[path], function)
@@ -416,10 +414,8 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
 
 
 def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
-    """Refuse a model that reads itself if the types of its columns are unknown.
-
-    Such types could be determined only from the model's table, which does not exist yet.
-    """
+    """Refuse a model that reads itself if the types of its columns are unknown."""
+    # Such types could be determined only from the model's table, which does not exist yet.
     unknown = [column.name for column in columns if column.type is None]
     if unknown:
         typed = ", ".join(f"{name} TYPE" for name in unknown)

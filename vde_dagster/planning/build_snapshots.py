@@ -202,7 +202,7 @@ class _Building:
                 finish(done.model.name)
 
     def _task(self, name: ModelName) -> Task | None:
-        """Return the task of building a model's snapshot; None if there is nothing to build."""
+        """Return the task of building a model's snapshot, or None if there is nothing to build."""
         out, graph, model = self._out, self._graph, self._models[name]
         if any(parent not in out for parent in graph[name]):
             return None  # A parent has a mistake, so what it has is not known.

@@ -222,7 +222,7 @@ class ViewDefinition:
 
     Args:
         columns: (name, Spark SQL type, description), in order.
-        queries: The query by dialect, `spark` first; a dialect that cannot express it is left out.
+        queries: The query by dialect, `spark` first, in each dialect that can express it.
         query_columns: The names of the query's output columns, in order.
         properties: Identity of the snapshot and other properties to store with the view.
         shows: The table registered in place of a view, or None.

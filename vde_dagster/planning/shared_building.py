@@ -75,7 +75,10 @@ class Exchange:
                 self._workers.send(number, build_there, self._request(number, tasks), tasks)
 
     def received(self, *, wait: bool) -> list[tuple[Task, Built | None]]:
-        """Return the tasks that workers finished, with results; None for a model with a mistake."""
+        """Return the tasks that workers finished, with their results.
+
+        The results of models with mistakes are None.
+        """
         found: list[tuple[Task, Built | None]] = []
         for number, tasks, values in self._workers.received(wait=wait):
             for task, data in zip(tasks, values, strict=True):
@@ -88,7 +91,8 @@ class Exchange:
         return found
 
     def _taken(self, owner: int | None, count: int) -> list[Task]:
-        """Take up to `count` tasks, preferring those whose queries the owner parsed."""
+        """Take up to `count` tasks."""
+        # Tasks whose queries the owner has parsed are preferred.
         found: list[Task] = []
         others = sorted(self._ready.values(), key=len, reverse=True)
         for tasks in (self._ready.get(owner, ()), self._ready[None], *others):
@@ -119,7 +123,10 @@ class Exchange:
 
 
 def build_there(request: bytes) -> list[bytes | None]:
-    """Build the snapshots of a request in a worker; None for a model with a mistake."""
+    """Build the snapshots of a request in a worker process.
+
+    The results of models with mistakes are None.
+    """
     from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
 
     collect_rarely()

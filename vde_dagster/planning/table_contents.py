@@ -70,7 +70,7 @@ class InputState:
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
-        read_id: The Iceberg snapshot that was read, from which a reader of changes continues.
+        read_id: The Iceberg snapshot that was read; a reader of changes continues after it.
         digests: Digests of the rows, by sets of columns that cover the columns read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
@@ -105,7 +105,7 @@ class Skipped:
     Args:
         since: Time (UTC) at which the table's current rows were computed.
         seconds: Duration of the last computation, if known.
-        bytes: Bytes that it wrote, if known.
+        bytes: Bytes that the last computation wrote, if known.
         commit: The table's Iceberg snapshot, if known.
         task_seconds: Total duration of its Spark tasks, if known.
         bytes_read: Size of the files that the tasks scanned, if known.

@@ -15,11 +15,12 @@ from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Consecutive commits of a table, whose changes are applied or, if not `forwards`, undone.
+    """Consecutive commits of a table, to apply or to undo.
 
     Args:
         since: The Iceberg snapshot before the first commit; None for the empty table.
         until: The Iceberg snapshot of the last commit.
+        forwards: Whether the changes of the commits are applied, and not undone.
     """
 
     since: int | None
@@ -163,9 +164,8 @@ LOGS = 1 << len("changes")
 def spelled_apart(query: str, used: set[int] | None = None) -> str:
     """Give each changelog table that a query reads a different capitalization.
 
-    If a query names a table twice, Spark before SPARK-58330 uses the options of the first
-    occurrence for both, so the second changelog would return the first's commits. Iceberg
-    ignores case. The numbers of this query's spellings are added to `used`.
+    Args:
+        used: Numbers of spellings that are taken; receives the numbers of this query's spellings.
 
     Raises:
         ValueError: The query reads more than `LOGS` changelogs.
@@ -175,6 +175,9 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
     >>> one == two, one.lower() == two.lower()
     (False, True)
     """
+    # If a query names a table twice, Spark before SPARK-58330 uses the options of the first
+    # occurrence for both, so the second changelog would return the first's commits. Iceberg ignores
+    # case.
     taken = set() if used is None else used
 
     def spelled(match: re.Match[str]) -> str:
@@ -220,12 +223,11 @@ def weigh_commits(
 ) -> str:
     """Write the query of the rows that commits added (weight 1) or removed (weight -1).
 
-    Rows that a commit only copied are included, because their two weights cancel out.
-
     Args:
         columns: The later version's columns.
         types: Spark SQL types of the current table's columns.
     """
+    # Rows that a commit only copied are included, because their two weights cancel out.
     parts = []
     for leg in legs:
         options = [("start-snapshot-id", leg.since)] if leg.since is not None else []
@@ -272,13 +274,14 @@ def weigh_lineage(
 def changes_query(
     weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: Step
 ) -> str:
-    """Write the query of the changed rows: rows whose weights do not add up to zero.
+    """Write the query of the changed rows between two versions.
 
     Args:
         weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
-        key: Columns that identify rows, or none. If one row of a key was removed and one added,
-            they are returned as an update: the row before and the row after it.
+        key: Columns that identify rows, or none. A row of a key that was removed and a row that was
+            added are returned as an update.
     """
+    # The changed rows are those whose weights do not add up to zero.
     names = [f"c{i}" for i in range(len(columns))]
     net = net_rows(weighed, columns)
     change = "CASE WHEN w < 0 THEN 'delete' ELSE 'insert' END"
@@ -390,9 +393,10 @@ class ColumnsOfSteps:
     def at(self, step: int) -> tuple[ColumnPair, ...]:
         """Return the last step's columns, each paired with the matching column of a step (from 1).
 
-        Columns dropped after the step are left out: a copy of the view has dropped them, too.
-        Columns added after the step are paired with None: a copy of the view has NULL in them.
+        The pair of a column that was added after the step has None.
         """
+        # Columns dropped after the step are left out, because a copy of the view has dropped them,
+        # too. In columns added after the step, a copy has NULL.
         found = [ColumnPair(column, column) for column in self.last]
         for pairs in reversed(self.pairs[step:]):
             came = {pair.after: pair.before for pair in pairs}

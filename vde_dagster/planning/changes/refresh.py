@@ -101,7 +101,7 @@ class Refresh:
         key: Output columns of the keys or groups.
         sizes: Sizes for choosing the method; None if unknown.
         changes: The part of the table that changes: rows of keys, single rows, or merged groups.
-        estimate: Estimated seconds of both ways; None if the model does not choose.
+        estimate: Estimated seconds of both methods; None if the model does not choose.
     """
 
     code: RefreshCode
@@ -136,7 +136,8 @@ class Refresh:
         }
 
     def unread(self, bytes_read: int | None) -> int:
-        """Return how many of the inputs' bytes were not read, an estimate of the saving."""
+        """Return how many of the inputs' bytes were not read."""
+        # This is an estimate of the saving.
         if not self.from_changes or self.sizes is None or bytes_read is None:
             return 0
         return max(0, self.sizes.inputs - bytes_read)
@@ -156,9 +157,10 @@ class MeasuredFill:
     """A fill with its sizes and its duration in seconds.
 
     Args:
-        from_changes: Whether changes were read; a failure is part of the costs of this way.
+        from_changes: Whether the fill read changes.
     """
 
+    # A fill that read changes and failed is part of the costs of this method.
     from_changes: bool
     sizes: RefreshSizes
     seconds: float
@@ -223,12 +225,9 @@ class RefreshCosts:
     def fit(self, fills: Iterable[MeasuredFill], newest: int | None = None) -> RefreshCosts:
         """Return these costs, adjusted to measured fills.
 
-        The more fills there are, the less the result depends on the costs so far. If one of the two
-        ways has fewer fills, its factors first grow as much as the factors of the other way.
-
         Args:
             fills: Measured fills, the newest first.
-            newest: Number of fills of each way to use; None for all.
+            newest: Number of fills of each method to use; None for all.
 
         >>> sizes = [RefreshSizes(n, 0, 0, 0) for n in range(0, 600_000_000, 1_000_000)]
         >>> slow = [3 * RULE_OF_THUMB.whole_seconds(one) for one in sizes]
@@ -236,6 +235,9 @@ class RefreshCosts:
         >>> [round(one, 1) for one in RULE_OF_THUMB.fit(fills).changes]
         [2.9, 3.0, 3.0, 3.0]
         """
+        # The more fills there are, the less the result depends on the costs so far. If one of the
+        # two methods has fewer fills, its factors first grow as much as the factors of the other
+        # method.
         known: dict[bool, list[MeasuredFill]] = {True: [], False: []}
         for fill in fills:
             known[fill.from_changes].append(fill)

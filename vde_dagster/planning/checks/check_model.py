@@ -151,7 +151,8 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
 
 
 def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a view that uses an interval or the time of a run, which views do not have."""
+    """Find a view that uses an interval or the time of a run."""
+    # Views have neither.
     model = known.model
     if model.query is None or model.kind.owns_table or not model.kind.is_shown:
         return
@@ -172,11 +173,10 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that replaces whole partitions with the rows of shorter intervals.
-
-    A query that reads more than its interval is correct, for example one with `@start_date` in an
-    hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be correct.
-    """
+    """Find a model that replaces whole partitions with the rows of shorter intervals."""
+    # A query that reads more than its interval is correct, for example one with `@start_date` in an
+    # hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be
+    # correct.
     model = known.model
     if model.query is None or not model.kind.by_partitions:
         return
@@ -476,11 +476,9 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find assignments of a merge that count rows twice, because lookback merges the rows again.
-
-    SQLMesh calls such models non-idempotent; its documentation does not mention their lookback:
-    https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
-    """
+    """Find assignments of a merge that count rows twice, because lookback merges the rows again."""
+    # SQLMesh calls such models non-idempotent. Its documentation does not mention their lookback:
+    # https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
     model = known.model
     kind = model.kind
     if not kind.lookback or not kind.assignments:

@@ -156,9 +156,10 @@ def without_property(model: Model, name: str, text: str) -> Hint:
 
 
 def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
-    """Find the statements behind a model's header that start with `word`.
+    """Find the statements after a model's header that start with `word`.
 
-    Yield the second token and the place of each statement.
+    Yields:
+        The second token and the place of each statement.
     """
     if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
@@ -302,7 +303,7 @@ def _body(model: Model) -> list[Token]:
 
 @lru_cache(maxsize=64)
 def _header(text: str, line: int) -> list[Token]:
-    """Return the tokens of a header up to its closing bracket; the rest is not read."""
+    """Return the tokens of a header up to its closing bracket."""
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
     found: list[Token] = []
     depth = 0

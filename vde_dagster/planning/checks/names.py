@@ -222,7 +222,8 @@ _NO_NAMESPACE = "default"
 def absent_tables(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Report missing tables that are read; suggest similar models for undeclared tables."""
+    """Report missing tables that models read."""
+    # Similar models are suggested for undeclared tables.
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         is_declared = bool(models[name].source)
@@ -251,7 +252,8 @@ def absent_tables(
 
 
 def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """Find a model with a similar name and schema; any schema if the name has none."""
+    """Find a model with a similar name and schema."""
+    # If the name has no schema, models of all schemas are searched.
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
         if name.namespace.lower() == _NO_NAMESPACE and same:

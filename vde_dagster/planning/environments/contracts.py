@@ -116,13 +116,14 @@ def contract_breaks(
 ) -> tuple[ContractBreak, ...]:
     """Compare a model's published columns with its columns after a plan.
 
-    Unknown columns and types are not compared: a type that only Spark can determine, or the columns
-    of a star in a view that cannot be analyzed.
+    Unknown columns and types are not compared.
 
     Args:
         new: None if the model is removed.
         among: The models that the environment shows now, which are searched for readers.
     """
+    # Unknown are types that only Spark can determine, and the columns of a star in a view that
+    # cannot be analyzed.
     name = old.snapshot.name
     if not old.snapshot.model.kind.is_shown:
         return ()
@@ -153,11 +154,9 @@ def contract_breaks(
 def unknown_columns_read(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
-    """Yield columns that metrics, syncs and exposures read and that their models lack.
-
-    For a metric or a sync, a missing column is an error; for an exposure it is a warning, because
-    a plan that removes a column lists the dashboards that read it.
-    """
+    """Yield columns that metrics, syncs and exposures read and that their models lack."""
+    # For a metric or a sync, a missing column is an error. For an exposure it is a warning, because
+    # a plan that removes a column lists the dashboards that read it.
     reported: set[tuple[ModelName, str]] = set()
     for reader in readers:
         for name, column, place in reader.reads:

@@ -60,7 +60,7 @@ class ViewNames:
         """Check that no view has the name of a production view or of an external table.
 
         Raises:
-            UsageError: A name is taken: the environment needs another name.
+            UsageError: A name is taken, so the environment needs another name.
         """
         if self.environment == PRODUCTION:
             return
@@ -120,7 +120,7 @@ class Environment:
         publication_id: Id of the publication that made this version.
         plan_id: The plan that was applied, or None for a rollback.
         published_at: Time of the publication (UTC).
-        expires_at: Time from which the janitor may drop it (UTC), or None for never.
+        expires_at: Earliest time (UTC) at which the janitor may drop it, or None for never.
         note: Text for people (`rollback to 3`).
         frozen: The version that it always shows (`prod@41`); None if it may change.
         kept: Data that plug-ins store about other project files, by plug-in name.

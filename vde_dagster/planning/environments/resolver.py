@@ -112,7 +112,8 @@ class Resolver:
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
-        """Return the resolver for a model that reads its own table, which may not exist yet."""
+        """Return the resolver for a model that reads its own table."""
+        # The table may not exist yet.
         stand_ins = dict(self.stand_ins)
         if not table.created:
             types = {column.name: column.type or "STRING" for column in filler.columns}
@@ -196,11 +197,9 @@ def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownF
 
 
 def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
-    """Return how to read the columns whose types become wider when the snapshot is deployed.
-
-    Before the deployment, the table has the narrower type. The readers of the preview get a cast to
-    the wider type.
-    """
+    """Return how to read the columns whose types become wider when the snapshot is deployed."""
+    # Before the deployment, the table has the narrower type. The readers of the preview get a cast
+    # to the wider type.
     if snapshot.forward is None:
         return {}
     types = {column.name: column.type for column in table.columns}
@@ -258,7 +257,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether several definitions, this one included, have filled a table."""
+    """Return whether a table has rows of several definitions, this one included."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
@@ -323,7 +322,9 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
 
 
 def covers(columns: Columns, wanted: Columns) -> bool:
-    """Return whether `columns` include all wanted columns; None means all columns.
+    """Return whether `columns` include all wanted columns.
+
+    None means all columns.
 
     >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
     (True, True, False)

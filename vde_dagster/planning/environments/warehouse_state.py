@@ -98,10 +98,8 @@ class WarehouseState:
         )
 
     def keep_published(self, snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
-        """Replace definitions of a target by published definitions with the same meaning.
-
-        The environment's own definitions are preferred to production's.
-        """
+        """Replace definitions of a target by published definitions with the same meaning."""
+        # The environment's own definitions are preferred to production's.
         kept = dict(snapshots)
         for name, snapshot in snapshots.items():
             for environment in (self.target, self.production):
@@ -130,7 +128,7 @@ class WarehouseState:
 
     @property
     def published_ids(self) -> frozenset[str]:
-        """Stored ids of the snapshots that the two environments show."""
+        """Ids of the stored snapshots that the two environments show."""
         return frozenset(
             entry.snapshot_id
             for environment in (self.target, self.production)
@@ -150,10 +148,10 @@ def rehash(
     """Hash the definitions of environments again if another canonicalizer hashed them.
 
     Returns:
-        The state with the new hashes, and the tables to store because their hashes changed. The
-        keys of the snapshots are still the stored ids. Tables that no environment shows keep
-        their old hashes.
+        The state with the new hashes, and the tables to store because their hashes changed.
     """
+    # The keys of the snapshots are still the stored ids. Tables that no environment shows keep
+    # their old hashes.
     snapshots = dict(state.snapshots)
     tables = dict(state.tables)
     changed: dict[str, PhysicalTable] = {}

@@ -119,7 +119,8 @@ class Cadence:
     def due_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
         """Return the exclusive end (UTC) of the intervals that are complete and due at an instant.
 
-        With `ignore_cron`, complete intervals are due at once.
+        Args:
+            ignore_cron: Whether complete intervals are due at once.
         """
         return self.unit.floor(now if ignore_cron else self.last_tick(now))
 

@@ -36,15 +36,14 @@ class TimeColumn:
 
     Args:
         type: The column's Spark SQL type.
-        format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
-            Dates and timestamps need none.
-        partials: Whether intervals may end within a unit. A column without a time of day then
-            selects all rows of the last day.
+        format: strftime format of text and numbers. None means `%Y-%m-%d`, or `%Y%m%d` for numbers.
+        partials: Whether intervals may end within a unit.
     """
 
     name: str
     type: str
     format: str | None = None
+    # A column without a time of day then selects all rows of the last day.
     partials: bool = False
 
     def condition(self, interval: Interval) -> str:

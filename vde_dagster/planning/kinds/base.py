@@ -61,8 +61,9 @@ class Meaning:
     def changed_by(self, model: Model) -> tuple[str, ...]:
         """Return the key columns of a kind whose fills replace only the rows of changed keys.
 
-        Empty for other kinds. A fill of a key whose input is unchanged must change nothing.
+        Other kinds have none.
         """
+        # A fill of a key whose input is unchanged must change nothing.
         return ()
 
     def refreshes(self, model: Model) -> bool:

@@ -47,10 +47,8 @@ class TimeRangeMeaning(IncrementalMeaning):
     """Rules of kinds whose fills replace the rows of an interval."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which also depends on the time column.
-
-        The column matters because rows outside of filled intervals are never written.
-        """
+        """Return the row version, which also depends on the time column."""
+        # Rows outside of filled intervals are never written.
         kind = IncrementalByTimeRange.from_model(model)
         column = self.column_version(model, version, kind.time_column)
         return digest("time", version.rows, column, kind.time_format)
@@ -69,7 +67,8 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return true unless the model reads itself, because rows depend only on their interval."""
+        """Return true unless the model reads itself."""
+        # Otherwise rows depend only on their interval.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:

@@ -42,10 +42,8 @@ _TO_INSTANTS = frozenset(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Return whether a run may skip a model while its inputs have no new data.
-
-    True for tables that are written as a whole, and for models that read a parent by commits.
-    """
+    """Return whether a run may skip a model while its inputs have no new data."""
+    # A run may skip tables that are written as a whole, and models that read a parent by commits.
     meaning = meaning_of(snapshot.model.kind)
     return meaning.replaces_all or Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
 
@@ -237,7 +235,8 @@ def _is_composed(node: exp.Expr) -> bool:
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether Spark may cast a text to a date, because it is not simply selected."""
+    """Return whether Spark may cast a text to a date."""
+    # Spark may do so unless the text is simply selected.
     from sqlglot import exp
 
     from vde_dagster.sql.reading import name_of_call

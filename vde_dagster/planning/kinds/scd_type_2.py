@@ -18,13 +18,12 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(ScdType2ByTime, ScdType2ByColumn)
 class ScdMeaning(Meaning):
-    """Rules of SCD type 2: rows depend on the compared columns and on the time of the load.
+    """Rules of SCD type 2."""
 
-    A table of the same content continues its history; a new table starts with the current rows of
-    its sources. The version of the rows therefore includes everything that causes a new table, so
-    that readers of the table are recomputed, too.
-    """
-
+    # Rows depend on the compared columns and on the time of the load. A table of the same content
+    # continues its history. A new table starts with the current rows of its sources, so everything
+    # that causes a new table is part of the row version. Then the readers of the table are
+    # recomputed, too.
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version.
 
@@ -62,7 +61,8 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return the fill version; `rows` already has everything that determines the history."""
+        """Return `rows` as the fill version."""
+        # `rows` already includes everything that determines the history.
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:

@@ -28,8 +28,9 @@ class WholeMeaning(Meaning):
 
 @meaning_for(Full)
 class FullMeaning(WholeMeaning):
-    """Rules of FULL: fills may compute only the rows of changed keys."""
+    """Rules of FULL."""
 
+    # Fills may compute only the rows of changed keys.
     def refreshes(self, model: Model) -> bool:
         """Return whether the header has `refresh changes` or `refresh auto`."""
         return Full.from_model(model).refresh != "whole"
@@ -39,7 +40,8 @@ class FullMeaning(WholeMeaning):
         return Full.from_model(model).refresh == "auto"
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the mode of refreshing, which does not affect the rows."""
+        """Return the mode of refreshing."""
+        # It does not affect the rows.
         return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
 
 
@@ -48,14 +50,16 @@ class QueryMeaning(Meaning):
     """Rules of a query that readers inline."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return a hash of `rows`. A query has no table, so no fill settings are hashed."""
+        """Return a hash of `rows`."""
+        # A query has no table, so no fill settings are hashed.
         return digest("query", rows)
 
 
 @meaning_for(External)
 class ExternalMeaning(QueryMeaning):
-    """Rules of a table that another program writes: only its name and column types are known."""
+    """Rules of a table that another program writes."""
 
+    # Only its name and its column types are known.
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a table without parents."""
         return leaf_version(
@@ -66,8 +70,9 @@ class ExternalMeaning(QueryMeaning):
 
 @meaning_for(StandaloneAudit)
 class AuditMeaning(QueryMeaning):
-    """Rules of a standalone audit: no model reads it, so all its properties are metadata."""
+    """Rules of a standalone audit."""
 
+    # No model reads an audit, so all its properties are metadata.
     def standalone_version(self, model: Model) -> SemanticVersion:
         """Return the version of a model without rows."""
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
@@ -90,11 +95,9 @@ def audited_keys(model: Model) -> Iterator[frozenset[str]]:
 
 @lru_cache(maxsize=4096)
 def proven_keys(query: str) -> tuple[frozenset[str], ...]:
-    """Return the sets of columns, in lower case, that are unique if an audit's query has no rows.
-
-    Recognized are queries like the built-in uniqueness audits: they return groups with more than
-    one row, over all rows of `@this_model`; UNION ALL combines several sets of columns.
-    """
+    """Return the column sets, in lower case, that are unique if an audit finds no rows."""
+    # Recognized are queries like the built-in uniqueness audits. They return groups with more than
+    # one row, over all rows of `@this_model`. UNION ALL combines several sets of columns.
     if "HAVING" not in query.upper():
         return ()
     from sqlglot.errors import SqlglotError

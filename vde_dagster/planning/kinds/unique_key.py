@@ -38,10 +38,9 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key of a model with `refresh changes`, unless it has a dbt strategy.
-
-        With a dbt strategy, each fill may insert rows whose key is NULL again.
-        """
+        """Return the key of a model with `refresh changes`, or an empty key."""
+        # A model with a dbt strategy has none, because each fill may insert rows whose key is NULL
+        # again.
         kind = IncrementalByUniqueKey.from_model(model)
         return kind.unique_key if kind.refresh == "changes" and not kind.strategy else ()
 
@@ -51,11 +50,9 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the columns of the key, including columns in its expressions, as one unique key.
-
-        Empty for a dbt strategy, for a filter that allows a second row of a key, and for a clause
-        that sets a column of the key.
-        """
+        """Return the columns of the key, and columns in its expressions, as one unique key."""
+        # There is no unique key for a dbt strategy, for a filter that allows a second row of a key,
+        # and for a clause that sets a column of the key.
         kind = IncrementalByUniqueKey.from_model(model)
         if kind.strategy:
             return ()

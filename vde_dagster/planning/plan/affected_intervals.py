@@ -42,12 +42,13 @@ class Changed:
         tables: Ranges by id of each table that the restatement computes again.
         external: Ranges by external model selected for the restatement.
         names: Ranges by model, for tables whose inputs are unknown.
-        previews: Ids of the previews of these tables; their branches have the old rows.
+        previews: Ids of the previews of these tables.
     """
 
     tables: Mapping[str, IntervalSet]
     external: Mapping[ModelName, IntervalSet]
     names: Mapping[ModelName, IntervalSet]
+    # The branches of previews have the old rows.
     previews: Set[str] = frozenset()
 
     def reaches(self, entry: Entry) -> bool:
@@ -98,10 +99,8 @@ class Made:
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return the filled ranges that were computed from changed rows.
-
-    Production's tables are left out.
-    """
+    """Return the filled ranges that were computed from changed rows."""
+    # Production's tables are left out.
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
@@ -143,7 +142,7 @@ class _Found:
         self.whole: set[str] = set()
 
     def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
-        """Apply a change to a scope's models; return the changed ranges of each model's rows."""
+        """Apply a change to a scope's models, and return the changed ranges of each model."""
         snapshots = {
             name: self.made.snapshots[entry.snapshot_id]
             for name, entry in scope.entries.items()
@@ -165,10 +164,9 @@ class _Found:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Apply changes to tables that no version contains, by the names of models that they read.
-
-        It is unknown which version of a model such a table read, so changes of all versions count.
-        """
+        """Apply changes to tables that no version contains, by the models that they read."""
+        # It is unknown which version of a model such a table read, so changes of all versions
+        # count.
         waiting = [
             table
             for key, table in self.made.tables.items()
@@ -252,8 +250,7 @@ class AffectedIntervals(NamedTuple):
 
     Args:
         changed: Ranges (UTC) where the table's readers see changed rows.
-        widened: Reason for filling more than the intervals of the change; None if no more is
-            filled.
+        widened: Reason for filling more than the intervals of the change, if more is filled.
     """
 
     intervals: IntervalSet

@@ -47,11 +47,9 @@ def needs_audits(
 def _passed(
     snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable, state: WarehouseState
 ) -> set[Audit]:
-    """Return the audits that all rows of a table have passed.
-
-    These are the published model's audits if its table is published, otherwise the audits of the
-    model that created the table.
-    """
+    """Return the audits that all rows of a table have passed."""
+    # These are the published model's audits if its table is published, otherwise the audits of the
+    # model that created the table.
     entry = state.base.entries.get(snapshot.name) if state.base is not None else None
     if old is not None and entry is not None and entry.table_id == table.id:
         return set(old.model.audits)
@@ -64,12 +62,10 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows if the audits also read a table that changes.
-
-    External tables are audited before their readers are computed. Unchanged rows are audited again
-    if another table that the audits read changes. Tables that no environment shows are also audited
-    again if some of their audits run after the fills of other tables.
-    """
+    """Add audits of unchanged rows if the audits also read a table that changes."""
+    # External tables are audited before their readers are computed. Unchanged rows are audited
+    # again if another table that the audits read changes. Tables that no environment shows are also
+    # audited again if some of their audits run after the fills of other tables.
     models = tuple(planned)
     outside = _outside(models, snapshots)
     order = audit_order({name: snapshot.model for name, snapshot in snapshots.items()})

@@ -61,7 +61,7 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
 
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    """Return the changed columns of a changed model; all columns if its rows changed."""
+    """Return the changed columns of a changed model, or all columns if its rows changed."""
     if new.standalone_rows != old.standalone_rows:
         return [column for column, _ in new.standalone_columns]
     before = dict(old.standalone_columns)

@@ -129,7 +129,9 @@ class Finding:
 
 @dataclass
 class ForwardOnly:
-    """Decides which snapshots of a plan reuse production's tables; takes them parents first.
+    """Decides which snapshots of a plan reuse production's tables.
+
+    Parents must be passed before their children.
 
     Args:
         changes: Column changes of the models that extend a table.

@@ -193,7 +193,11 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
 def infer_starts(
     snapshots: Mapping[ModelName, Snapshot], window: Window
 ) -> dict[ModelName, datetime]:
-    """Return each model's first instant; `snapshots` must be in topological order."""
+    """Return each model's first instant.
+
+    Args:
+        snapshots: The models' snapshots, in topological order.
+    """
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
         start = snapshot.model.start_at(window.now)
@@ -215,12 +219,10 @@ Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
 
 @dataclass(slots=True)
 class Readiness:
-    """Evaluates the signals of a plan's models, parents first; without `ready` nothing is blocked.
+    """Evaluates the signals of a plan's models, parents first."""
 
-    If a signal blocks ranges, the same ranges of incremental children are blocked, and all ranges
-    of children that are written as a whole.
-    """
-
+    # Without `ready`, nothing is blocked. If a signal blocks ranges, the same ranges of incremental
+    # children are blocked, and all ranges of children that are written as a whole.
     ready: Ready | None = None
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 

@@ -91,7 +91,8 @@ class PlanKind(str, Enum):
 class Batches:
     """Jobs of a model's long backfill, divided by the parents' sizes at planning time.
 
-    `bytes` is the average size of the parents' files that each job reads.
+    Args:
+        bytes: Average size of the parents' files that each job reads.
     """
 
     count: int
@@ -188,7 +189,7 @@ class Outdated:
     """A table computed from rows that a restatement replaces, but not itself restated.
 
     Args:
-        environments: Environments that show it, in order; empty if it is only kept.
+        environments: Environments that show the table, in order; empty if none does.
         intervals: The ranges to compute again (UTC).
         whole: Whether the table can only be computed again as a whole.
     """

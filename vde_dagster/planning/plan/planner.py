@@ -330,10 +330,8 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the layout of the environment's own table differs from the model's.
-
-        The table has the layout of the published model, or of the snapshot that created it.
-        """
+        """Return whether the layout of the environment's own table differs from the model's."""
+        # The table has the layout of the published model, or of the snapshot that created it.
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
         shown = self.shown.get(snapshot.name)

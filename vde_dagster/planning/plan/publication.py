@@ -25,7 +25,8 @@ def planned_views(
     entries: Mapping[ModelName, Entry],
     state: WarehouseState,
 ) -> PlannedViews:
-    """Compare the views of a target with the environment's views, ignoring column types."""
+    """Compare the views of a target with the environment's views."""
+    # Column types are not compared.
     after = Resolver(
         request.environment,
         entries,

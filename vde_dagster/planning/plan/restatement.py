@@ -52,7 +52,8 @@ class Refusal:
 class Extended:
     """A model that is computed again for more than the intervals around the change.
 
-    `first` is the start of the first interval (UTC).
+    Args:
+        first: Start of the first interval (UTC).
     """
 
     name: ModelName
@@ -278,9 +279,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Tick of the schedule that caused an automatic restatement, in UTC.
+    """Tick of the schedule that caused an automatic restatement.
 
-    `intervals` are the ranges that have not been filled since the tick.
+    Args:
+        at: Time of the tick (UTC).
+        intervals: The ranges that have not been filled since the tick.
     """
 
     at: datetime

@@ -72,9 +72,10 @@ def relation(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query for a model's name; None for other names.
+    """Return the query for a model's name, or None for other names.
 
-    `interval` is the reader's range (UTC), for the time variables of a query without a table.
+    Args:
+        interval: The reader's range (UTC), for the time variables of a query without a table.
     """
     if name not in resolver.entries:
         return None
@@ -102,10 +103,7 @@ def relations(
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
     """Replace every table that a query reads by a subquery with the table's alias or name.
 
-    Everything else stays unchanged, except QUALIFY, which Spark lacks. Common table expressions are
-    kept, even if one hides a table's name. A column that is qualified with a schema
-    (`staging.orders.id`) loses the schema, because the subquery has none; if one FROM has tables of
-    the same name in several schemas, the schema determines the column's subquery.
+    Everything else stays unchanged, except QUALIFY, which Spark lacks.
 
     Args:
         names: Resolves tables' names; by default they have two parts, as in stored queries.
@@ -113,6 +111,10 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
     Raises:
         UsageError: A model is read as of an earlier version.
     """
+    # Common table expressions are kept, even if one hides a table's name. A column that is
+    # qualified with a schema (`staging.orders.id`) loses the schema, because the subquery has none.
+    # If one FROM has tables of the same name in several schemas, the schema determines the column's
+    # subquery.
     reading = read_query(sql)
     edits: list[Edit] = []
     found: list[tuple[exp.Table, str]] = []

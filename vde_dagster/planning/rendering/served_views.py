@@ -49,7 +49,8 @@ def serve_view(
 ) -> ViewDefinition:
     """Define the view of a model that has no table or shows a column twice.
 
-    `types` are the model's columns with their Spark SQL types.
+    Args:
+        types: The model's columns with their Spark SQL types.
     """
     snapshot = resolver.resolve(name).snapshot
     columns = tuple(types)

@@ -160,11 +160,9 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Replace two operations that SQLGlot leaves unchanged, but Trino computes differently.
-
-    Spark truncates a fraction that is cast to an integer, Trino rounds it; Spark's average of
-    decimals has four more digits. The types are unknown here, so this applies to all values.
-    """
+    """Replace two operations that SQLGlot leaves unchanged, but Trino computes differently."""
+    # Spark truncates a fraction that is cast to an integer, while Trino rounds it. Spark's average
+    # of decimals has four more digits. The types are unknown here, so this applies to all values.
     from sqlglot import exp
 
     double = exp.DataType.build("DOUBLE")

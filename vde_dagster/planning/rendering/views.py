@@ -124,7 +124,7 @@ def define_view(
 
 
 def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
-    """Write the query of a table's view in another dialect; None if it cannot be expressed."""
+    """Write the query of a table's view in another dialect, or None if it cannot be expressed."""
     assert binding.table is not None
     given = (binding.table.ref, binding.columns, catalog, binding.pinned)
     if writer.named is None and not any(is_nested(one.has) for one in binding.fields.values()):
@@ -265,11 +265,9 @@ def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], st
 
 
 def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
-    """Replace the names of models in a statement by the names of the environment's views.
-
-    Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema, a
-    dot and its name, with or without the catalog.
-    """
+    """Replace the names of models in a statement by the names of the environment's views."""
+    # Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema,
+    # a dot and its name, with or without the catalog.
     names = TableNames(catalog, "default", any_catalog=True)
 
     def view(parts: list[str]) -> str | None:

@@ -125,10 +125,8 @@ class Snapshot:
 
     @property
     def meaning(self) -> str:
-        """Hash of name, versions, column names and order, and metadata (hex).
-
-        Definitions that differ only in formatting, comments, or unused code have one meaning.
-        """
+        """Hash of name, versions, column names and order, and metadata (hex)."""
+        # Definitions that differ only in formatting, comments, or unused code have one meaning.
         columns = (part for column in self.columns for part in (column.name, column.version))
         own = (self.fill_version, self.metadata_hash, self.layout_hash)
         if self.forward is None:
@@ -170,7 +168,8 @@ class Snapshot:
 
     @property
     def in_order(self) -> bool:
-        """Whether intervals are filled in order: by the kind, or because the model reads itself."""
+        """Whether intervals are filled in order."""
+        # Either the kind requires the order, or the model reads itself.
         return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
 
     @property

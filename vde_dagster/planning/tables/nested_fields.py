@@ -68,7 +68,8 @@ class ShownFields:
     def value(self, column: str, has: str | None = None) -> str:
         """Return Spark SQL that reads a quoted column as the definition shows it.
 
-        `has` is the column's type in a pinned snapshot; None for the table's type.
+        Args:
+            has: The column's type in a pinned snapshot; None for the table's type.
         """
         from vde_dagster.sql.casts import read_fields
 

@@ -41,9 +41,6 @@ def pinned_select(
 ) -> str:
     """Return the Spark SQL that reads columns of a table as of a snapshot.
 
-    Engines read a snapshot with the schema that it was written with. A column that the table got
-    later is NULL in all rows; a column that was widened later is cast to the wider type.
-
     Args:
         table: The table's full name, quoted for Spark SQL.
         columns: (output column, physical column), in order.
@@ -53,6 +50,8 @@ def pinned_select(
     >>> pinned_select("`t`", state, [("x", "a"), ("b", "b")])
     'SELECT CAST(`a` AS BIGINT) AS `x`, CAST(NULL AS INT) AS `b` FROM `t` VERSION AS OF 7'
     """
+    # Engines read a snapshot with the schema that it was written with. A column that the table got
+    # later is NULL in all rows. A column that was widened later is cast to the wider type.
     listed = ", ".join(_column(pinned, *column, fields.get(column[0])) for column in columns)
     if pinned.snapshot_id is None:
         return f"SELECT {listed} WHERE false"

@@ -139,11 +139,7 @@ class PhysicalTable:
 
     @property
     def version(self) -> str:
-        """The `table_version` of the snapshot that created the table.
-
-        Other snapshots that the table serves may have fewer columns; Dagster shows their rows under
-        this version's partitions.
-        """
+        """The `table_version` of the snapshot that created the table."""
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))
 
