@@ -105,7 +105,7 @@ def _equal(result: RollbackResult) -> str:
 
 
 def rollback_report(result: RollbackResult) -> Report:
-    """Return the report on a rollback that was not done: its views, data and missing ranges."""
+    """Return the report on a rollback that was not done."""
     name, version = result.environment.name, result.environment.version
     views: Counter[str] = Counter(view.change for view in result.views)
     amount = ", ".join(f"{views[word]} {word}" for word in _VIEW_MARKS if views[word])
@@ -235,7 +235,8 @@ def _decision(decision: Decision, subject: str) -> Row:
 
 
 def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
-    """Group objects that are kept for the same reason: held snapshots, then the largest groups."""
+    """Group objects that are kept for the same reason."""
+    # Held snapshots come first, then the largest groups.
     groups: dict[tuple[str, str], list[Decision]] = {}
     for one in kept:
         groups.setdefault((one.action, one.reason), []).append(one)

@@ -232,10 +232,8 @@ class EnvironmentContents:
                 )
 
     def differences(self) -> Iterator[EnvironmentDifference]:
-        """Yield the differences of pairs of environments, in both directions.
-
-        Pairs without differences are left out, unless one side is a version in `compared`.
-        """
+        """Yield the differences of pairs of environments, in both directions."""
+        # Pairs without differences are left out, unless one side is a version in `compared`.
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip
         by_version = {f"{one.name}@{one.version}": one for one in self.compared}
@@ -319,9 +317,10 @@ class EnvironmentContents:
     def published_types(self, snapshot: Snapshot) -> dict[str, str]:
         """Return the published Spark SQL types of a snapshot's columns, by the columns' versions.
 
-        A type comes from the first environment that has a column of this version. A column has no
-        type if no environment has the column, or if the table cannot be read.
+        Columns without a known type are left out.
         """
+        # A type comes from the first environment that has a column of this version. A column has no
+        # type if no environment has the column, or if the table cannot be read.
         found: dict[str, str] = {}
         for one in self.shown:
             entry = one.entries.get(snapshot.name)

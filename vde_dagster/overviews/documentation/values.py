@@ -330,12 +330,14 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class RowsDiffer:
-    """Model with different rows in two environments or versions; unknown numbers are None.
+    """Model with different rows in two environments or versions.
+
+    Unknown numbers are None.
 
     Args:
         before: Number of rows of the old version at its publication; `after` is for the new one.
-        added: Rows written by commits in between, if one table serves both versions.
-        removed: Rows that these commits deleted or rewrote.
+        added: Number of rows written by commits in between, if one table serves both versions.
+        removed: Number of rows that these commits deleted or rewrote.
     """
 
     model: str
@@ -350,7 +352,7 @@ class EnvironmentDifference:
     """Differences of one environment or version from another.
 
     Args:
-        new: Name of the first environment or version (`dev`, `prod@41`); `old` names the other one.
+        new: Name of the first environment or version (`dev`, `prod@41`); `old` names the second.
         tables: Models with equal definitions but different tables, or two states of one table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """
