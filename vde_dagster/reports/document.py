@@ -167,5 +167,5 @@ def duration(seconds: float | None) -> str:
 
 
 def short_time(value: datetime | None) -> str:
-    """Format an instant: `2026-11-21 09:20`, UTC."""
+    """Format an instant in UTC, as in `2026-11-21 09:20`."""
     return value.strftime("%Y-%m-%d %H:%M") if value is not None else ""

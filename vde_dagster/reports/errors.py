@@ -25,12 +25,13 @@ def error_lines(error: VdeError) -> list[str]:
 
 
 def rows_as_lines(audit: FailedAudit) -> list[str]:
-    """Format failing rows as a table of texts; long values are cut.
+    """Format failing rows as a table of texts.
 
     >>> from vde_dagster.base.failures import FailedAudit
     >>> rows_as_lines(FailedAudit("not_null", 1, ({"id": None, "day": "Monday"},)))
     ['id    day', 'NULL  Monday']
     """
+    # Long values are cut.
     if not audit.sample:
         return []
     rows = [list(audit.sample[0]), *(list(map(_cell, row.values())) for row in audit.sample)]

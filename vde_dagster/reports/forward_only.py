@@ -10,7 +10,7 @@ from vde_dagster.reports.reasons import describe_column_change
 
 
 def warnings_in_place(findings: Iterable[Finding]) -> list[str]:
-    """Return the warnings among findings; refusals raise an error.
+    """Return the warnings among findings.
 
     Raises:
         ProjectError: A change is refused.

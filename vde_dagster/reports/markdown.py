@@ -258,7 +258,8 @@ def _column_width(words: tuple[int, int], limit: int = sys.maxsize) -> float:
 
 
 def word_width(text: str) -> int:
-    """Return the length of the longest word that Markdown shows; links show their text."""
+    """Return the length of the longest word that Markdown shows."""
+    # Links show their text.
     shown = _LINK.sub(r"\1", text).translate(_INVISIBLE)
     return max(map(len, shown.split()), default=0)
 
@@ -267,7 +268,8 @@ _INVISIBLE = str.maketrans("", "", "`*\\")
 
 
 def _cut_words(text: str, limit: int) -> str:
-    """Cut the long words of a text; links keep their targets."""
+    """Cut the long words of a text."""
+    # Links keep their targets.
     head = (limit - 1) // 2
 
     def cut(found: re.Match[str]) -> str:
@@ -280,17 +282,16 @@ def _cut_words(text: str, limit: int) -> str:
 
 
 def _cut(word: str, head: int, tail: int) -> str:
-    """Shorten a word by cutting its middle.
-
-    The backticks and asterisks around the word, which format it in Markdown, are kept.
-    """
+    """Shorten a word by cutting its middle."""
+    # The backticks and asterisks around the word, which format it in Markdown, are kept.
     inner = word.strip("`*")
     before, after = word[: word.index(inner)], word[word.index(inner) + len(inner) :]
     return f"{before}{inner[:head]}…{inner[-tail:]}{after}"
 
 
 def folded(line: str) -> Iterator[str]:
-    """Break a long line of a diff at spaces; each part keeps the line's sign."""
+    """Break a long line of a diff at spaces."""
+    # Each part keeps the line's sign.
     sign, rest = line[:1], line[1:]
     indent = " " * (len(rest) - len(rest.lstrip()))
     while len(rest) > MAX_LINE:
