@@ -28,7 +28,10 @@ _QUESTION = "SELECT name, sum(price), max(place) FROM out.shown_0 GROUP BY name 
 
 
 def exercise(folder: Path, master: str, rounds: int) -> None:
-    """Build, change and read a project on a Spark server, `rounds` times; then remove `folder`."""
+    """Build, change and read a project on a Spark server, `rounds` times.
+
+    The folder is removed afterwards.
+    """
     try:
         for number in range(rounds):
             root = folder / f"round_{number}"

@@ -181,7 +181,7 @@ class Handles:
 
     @property
     def _state_file(self) -> Path | None:
-        """The file of a state in SQLite; None for a database on a server."""
+        """The file of a state in SQLite, or None for a database on a server."""
         url = self.settings.resolved_state_url
         is_file = url.startswith("sqlite:///")
         return Path(url.removeprefix("sqlite:///")) if is_file else None
@@ -274,7 +274,10 @@ class Handles:
             del self._stops[work_id]
 
     def cancel(self, work_id: str) -> None:
-        """Stop a running apply or audit of this process, and its Spark jobs; thread-safe."""
+        """Stop a running apply or audit of this process, and its Spark jobs.
+
+        Any thread may call this.
+        """
         stop = self._stops.get(work_id)
         if stop is not None:
             stop.set()
@@ -370,7 +373,7 @@ class Handles:
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
-        """Stop the engine and the workers that were started here, and close the store."""
+        """Close the store, and stop the engine and workers that were started here."""
         if "_workers" in self.__dict__:
             self._workers.close()
         if self._engine is not None and not self._lent:

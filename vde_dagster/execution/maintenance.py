@@ -56,10 +56,8 @@ class Maintenance:
     handles: Handles
 
     def janitor(self, *, dry_run: bool = False, compact: bool = True) -> JanitorReport:
-        """Drop data that no kept version of any environment uses, and compact tables.
-
-        Spark starts only if a table has many deleted rows.
-        """
+        """Drop data that no kept version of any environment uses, and compact tables."""
+        # Spark starts only if a table has many deleted rows.
         from vde_dagster.lakehouse.maintenance.janitor import clean, retention_policy
 
         handles = self.handles

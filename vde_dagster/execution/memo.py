@@ -16,8 +16,9 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """Dictionary in a file with a header; an unreadable file is an empty dictionary."""
+    """Dictionary in a file with a header."""
 
+    # An unreadable file counts as an empty dictionary.
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
         self.used: dict[str, T] = {}
@@ -48,8 +49,9 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cache of each model's snapshot, `as_seen` hashes and problems, parsed when they are read."""
+    """Cache of each model's snapshot, `as_seen` hashes and problems."""
 
+    # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")
 

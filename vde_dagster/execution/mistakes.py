@@ -10,7 +10,7 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
-    """Return one error with all errors of a project, in readable files and in other files."""
+    """Return one error that contains all errors of a project's files."""
     from vde_dagster.planning.build_snapshots import build_snapshots, in_order
     from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
     from vde_dagster.planning.environments.contracts import mistakes_in_readers

@@ -56,7 +56,8 @@ class PinnedVersion:
         return relation(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
-        """Load snapshots and tables of models; for a model without a table, also its parents."""
+        """Load snapshots and tables of models."""
+        # For a model without a table, its parents are loaded, too.
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]

@@ -114,7 +114,8 @@ def stored_snapshots(handles: Handles, environment: Environment) -> dict[ModelNa
 
 
 def version_number(text: str) -> int | None:
-    """Return the version number in a text, or None; too large numbers become the maximum."""
+    """Return the version number in a text, or None."""
+    # Numbers that are too large become the maximum.
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if len(text) < 10 else _GREATEST

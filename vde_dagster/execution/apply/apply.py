@@ -98,7 +98,8 @@ class Applier:
     _refreshes: dict[ModelName, Refresh] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Name this attempt uniquely, so that two processes with one plan exclude each other."""
+        """Name this attempt uniquely."""
+        # Then two processes with one plan exclude each other.
         self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
     def run(self) -> ApplyResult:
@@ -225,7 +226,7 @@ class Applier:
 
 
 class _Run:
-    """One attempt at the stages of a plan, with its leases and the branches that it writes."""
+    """One attempt at the stages of a plan."""
 
     environment: Environment
     """The published version, after the stage `Publish`."""
@@ -307,7 +308,11 @@ class _Run:
         graph: Mapping[ModelName, Set[ModelName]],
         work: Callable[[PlannedModel], None],
     ) -> None:
-        """Process models in a graph's order; raise ExecutionError for failures and cancellation."""
+        """Process models in a graph's order.
+
+        Raises:
+            ExecutionError: The work on a model failed, or was canceled.
+        """
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._applier.emit(ModelFailed(name, error, tuple(skipped)))

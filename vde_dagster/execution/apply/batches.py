@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchRun:
-    """Batches that are independent of each other.
+    """Batches that are independent of each other."""
 
-    The calling thread runs batches in its own slot. Helper threads take a spare slot of the apply
-    for each batch. After a failure no batch is started, and running batches finish.
-    """
-
+    # The calling thread runs batches in its own slot. Helper threads take a spare slot of the apply
+    # for each batch. After a failure no batch is started, and running batches finish.
     batches: Sequence[Interval]
     work: Callable[[Interval], None]
     most: int

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Runs and records the audits of one plan's models; called from several threads."""
+    """Runs and records the audits of one plan's models.
+
+    Its methods may be called from several threads.
+    """
 
     tasks: PlanTasks
     emit: Callable[[Event], None]
@@ -92,7 +95,9 @@ class Auditor:
 
 @dataclass
 class RangeFiller:
-    """Fills ranges of one model's table; callers use the methods from top to bottom.
+    """Fills ranges of one model's table.
+
+    The methods must be called in the order of their definition.
 
     Args:
         filler: Definition that fills the table.
@@ -127,10 +132,7 @@ class RangeFiller:
         return True
 
     def recover(self, left: LeftOver, missing: IntervalSet, *, again: bool) -> IntervalSet:
-        """Record ranges that were committed but not recorded, after auditing them again.
-
-        A process that died between Iceberg's commit and the state's commit leaves such ranges. Rows
-        that are not needed, or fail a blocking audit, are removed from the branch.
+        """Audit and record ranges that were committed but not recorded.
 
         Args:
             again: Whether the plan refills ranges that were filled before it.
@@ -138,6 +140,8 @@ class RangeFiller:
         Returns:
             Ranges recorded as filled (UTC).
         """
+        # A process that died between Iceberg's commit and the state's commit leaves such ranges.
+        # Rows that are not needed, or fail a blocking audit, are removed from the branch.
         tasks, target, table = self.auditor.tasks, self.target, self.target.table
         longer = table.parts_of_longer(self.snapshot.cadence.unit)
         taken = IntervalSet()

@@ -35,7 +35,7 @@ from vde_dagster.state.db.leases import Lease
 
 @dataclass(slots=True)
 class _Batches:
-    """Size of a model's batches, halved after a lack of memory.
+    """Size of a model's batches, halved when memory is lacking.
 
     Args:
         most: Maximum units per batch; None before memory was lacking.
@@ -61,10 +61,8 @@ class TableFiller(Auditor):
     slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit a model's missing intervals.
-
-        If no interval is missing, only ensure that the table exists.
-        """
+        """Fill and audit a model's missing intervals."""
+        # If no interval is missing, this only ensures that the table exists.
         self._with_memory(model, self._fill)
 
     def _with_memory(
@@ -96,7 +94,7 @@ class TableFiller(Auditor):
                     batches.current = None
 
     def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
-        """Return half the units of a batch; None if it cannot be divided."""
+        """Return half the units of a batch, or None if it cannot be divided."""
         snapshot = self.tasks.plan.snapshot_of(model)
         if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
             return None
@@ -180,11 +178,9 @@ class TableFiller(Auditor):
                 self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
-        """Determine the branch for writing a table.
-
-        If a model reads rows that wait for the publication, its own rows wait, too. Otherwise rows
-        that were computed from unpublished rows would remain if the plan is abandoned.
-        """
+        """Return the branch for writing a table."""
+        # If a model reads rows that wait for the publication, its own rows wait, too. Otherwise
+        # rows that were computed from unpublished rows would remain if the plan is abandoned.
         waiting = self.tasks.written.branches
         waits = table.id in self.leases.held or self.tasks.reads(filler, waiting)
         own = BranchName(self.tasks.plan.id, self.attempt, shared=not waits)

@@ -49,7 +49,11 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Return (physical column, Spark SQL type) of each output column, and the analyzed query."""
+    """Return the types of a fill's columns, and the analyzed query.
+
+    Returns:
+        (physical column, Spark SQL type) of each output column, and the query.
+    """
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
     if task.query is not None:

@@ -169,12 +169,13 @@ def define_views(
 def _analysed(
     new: Sequence[Binding], resolver: Resolver, handles: Handles
 ) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Analyze views, in parallel unless they have statements, and store their types.
+    """Analyze views, and store their types.
 
     Returns:
         (column, Spark SQL type) by snapshot.
     """
 
+    # Views are analyzed in parallel, unless they have statements.
     def analyse(binding: Binding) -> tuple[tuple[str, str], ...]:
         sql = view_query(binding, resolver, handles.settings.catalog)
         before, after = _statements(binding.snapshot, resolver, handles)
@@ -198,7 +199,8 @@ def _analysed(
 def _statements(
     snapshot: Snapshot, resolver: Resolver, handles: Handles
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Render the statements before and after a view's query, once per version of the view."""
+    """Render the statements before and after a view's query."""
+    # This happens once per version of the view.
     model, catalog = snapshot.model, handles.settings.catalog
     if not model.pre_statements and not model.post_statements:
         return (), ()

@@ -82,7 +82,10 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Decides which models to skip, and records the basis of later decisions; thread-safe."""
+    """Decides which models to skip, and records the basis of later decisions.
+
+    Its methods may be called from several threads.
+    """
 
     tasks: PlanTasks
 
@@ -93,7 +96,10 @@ class Skipping:
     def nothing_new(
         self, filler: Snapshot, table: PhysicalTable
     ) -> tuple[FillRecord, FillFacts] | None:
-        """Return the last fill, and facts to record for a skip; None if the table has new input."""
+        """Return the last fill, and facts to record for a skip.
+
+        None means that the table has new input.
+        """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         if last is None or last.facts.inputs is None:
             return None
@@ -283,7 +289,8 @@ def moved(
 
 
 def _file(read: TableRead, location: str) -> str:
-    """Return the name of a table's metadata file; empty if another branch than `main` is read."""
+    """Return the name of a table's metadata file, or an empty text."""
+    # The text is empty if another branch than `main` is read.
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 

@@ -123,10 +123,8 @@ class Target:
         return not self.waits or record is None or since >= record.created_at
 
     def _take_branch(self) -> Commits:
-        """Create the attempt's branch from the branch of an ended attempt; return its commits.
-
-        For a table that waits for the plan's publication, only attempts of the same plan count.
-        """
+        """Create the attempt's branch from an ended attempt's branch, and return its commits."""
+        # For a table that waits for the plan's publication, only attempts of the same plan count.
         own, base = self.own, self.table.branch
         metadata = self.lakehouse.table_metadata(self.table.ref)
         main = head_of(metadata, base)

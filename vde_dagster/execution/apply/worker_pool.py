@@ -39,7 +39,7 @@ def run_graph(
     """Process every node after the nodes that it depends on.
 
     Args:
-        graph: Dependencies of each node, which are processed first.
+        graph: Dependencies of each node.
         work: Processes one node, in a pool thread.
         on_failure: Called in the calling thread with a failed node and the nodes skipped for it.
         stop: If set, no further node is started.

@@ -257,12 +257,10 @@ def _types_at(pinned: TableAtPin, snapshot_id: int) -> dict[str, str]:
 
 
 def _in_place(one: TableAtPin, two: TableAtPin, pairs: Sequence[ColumnPair]) -> bool:
-    """Check whether rows that no commit touched are unchanged in the view.
-
-    They are if every column is unchanged or new. An unchanged column reads the same physical column
-    as before. A new column reads a physical column that was created after the earlier snapshot, so
-    it is NULL in all of these rows.
-    """
+    """Return whether rows that no commit touched are the same in both views."""
+    # They are the same if every column is unchanged or new. An unchanged column reads the same
+    # physical column as before. A new column reads a physical column that was created after the
+    # earlier snapshot, so it is NULL in all of these rows.
     metadata = two.metadata
     now = field_ids(metadata, None)
     then, later = (field_ids(metadata, side.pin.schema_id) for side in (one, two))

@@ -254,7 +254,7 @@ def _call(tokens: list[Any], at: int) -> int | None:
 
 
 def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]:
-    """Parse a model, one or two versions, and whether to return each version's changes."""
+    """Parse the arguments of a call: a model, one or two versions, and `each`."""
     texts = [token.text.lower() for token in tokens]
     each = texts[-4:-1] == [",", "each", "=>"] and texts[-1] in ("true", "false")
     if each:

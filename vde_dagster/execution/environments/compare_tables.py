@@ -110,7 +110,7 @@ def compare_model(
 
 
 def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
-    """Return a grain of the compared models, or () if there is none."""
+    """Return a grain of the compared models, or an empty tuple."""
     default, models = handles.settings.default_namespace, handles.project.models
     declared = [
         models[name].grains
@@ -228,7 +228,9 @@ class SchemaDiff:
 
 
 class TableDiff:
-    """Builds the queries for comparing two quoted tables; in keys, NULL equals NULL.
+    """Builds the queries for comparing two quoted tables.
+
+    Two NULL values in a key are equal.
 
     Raises:
         UsageError: A key is not a column of both tables.

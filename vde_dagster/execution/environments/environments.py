@@ -98,10 +98,8 @@ class Environments:
         return [replace(one, told=told.get(one.version.plan_id or "", "")) for one in changes]
 
     def views(self, environment: str) -> ViewNames:
-        """Return the names of an environment's views.
-
-        For an environment that does not exist yet, the names follow from the settings.
-        """
+        """Return the names of an environment's views."""
+        # For an environment that does not exist yet, the names follow from the settings.
         current, settings = self.handles.store.environments.get(environment), self.handles.settings
         suffix, mode = settings.environment_suffix_target, settings.virtual_environment_mode
         return current.views if current else ViewNames(environment, suffix, mode)
@@ -268,7 +266,7 @@ class Environments:
         return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
-        """Mark an environment as expired; the janitor drops its views and its unshared tables.
+        """Mark an environment as expired, so that the janitor drops its views and unshared tables.
 
         Raises:
             UsageError: The environment does not exist, or it is production.

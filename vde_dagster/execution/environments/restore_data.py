@@ -77,7 +77,7 @@ class GoingBack:
         }
 
     def as_change(self) -> Changed | None:
-        """Return the changed ranges, for finding outdated tables; None if no table moves."""
+        """Return the changed ranges, for finding outdated tables, or None if no table moves."""
         if not any(one.moves for one in self.returns.values()):
             return None
         names: dict[ModelName, IntervalSet] = {}
@@ -229,8 +229,8 @@ class _Lines:
     """Commits between two snapshots of a table.
 
     Args:
-        left: Ranges of commits that readers find now, but not after the rollback (UTC).
-        found: Ranges of commits that readers find after the rollback, but not now (UTC).
+        left: Ranges of commits that only the table before a rollback has (UTC).
+        found: Ranges of commits that only the table after the rollback has (UTC).
     """
 
     left: IntervalSet

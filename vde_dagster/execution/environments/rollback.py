@@ -355,7 +355,8 @@ def _restored_views(
 def _differing(
     current: Environment, old: Environment, snapshots: Mapping[ModelName, Snapshot]
 ) -> set[ModelName]:
-    """Return the models whose views change, including views of queries that read such models."""
+    """Return the models whose views change."""
+    # Views of queries that read such models change, too.
     found: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         entry = old.entries[name]

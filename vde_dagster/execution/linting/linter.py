@@ -73,12 +73,13 @@ class Linter:
     def findings(
         self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
     ) -> list[Finding]:
-        """Check models, in the order of their places; results of unchanged models are cached.
+        """Check models, and return the findings in the order of their places.
 
         Raises:
             ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule
                 fails.
         """
+        # Results of unchanged models are cached.
         if self.is_idle:
             return []
         memo = FileMemo(self._settings.work_dir / "cache" / "lint", Said)
@@ -136,7 +137,8 @@ class Linter:
 
     @cached_property
     def _project_rules(self) -> dict[str, tuple[type[Rule], str]]:
-        """The project's rules by name, with their files; a rule may replace a built-in one."""
+        """The project's rules by name, with their files."""
+        # A rule of the project may replace a built-in rule.
         from vde_dagster.project.python.files import run_file
 
         found: dict[str, tuple[type[Rule], str]] = {}
@@ -226,7 +228,7 @@ class Linter:
     def _look(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
-        """Return a rule's violations, and whether they can be cached for the unchanged model."""
+        """Return a rule's violations, and whether the model's result may be cached."""
         if rule not in self._project_rules:
             return tuple(RULES[rule](linted)), True
 
@@ -284,5 +286,6 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
-    """Check whether a model is linted: external tables and standalone audits are not."""
+    """Check whether a model is linted."""
+    # External tables and standalone audits are not.
     return model.kind.is_read and not model.kind.is_external

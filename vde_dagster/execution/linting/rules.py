@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Violation(NamedTuple):
-    """Violation of a rule with its message in one sentence, as it is cached and displayed."""
+    """Violation of a rule, with its message in one sentence."""
 
     message: str
     location: SourceLocation
@@ -91,7 +91,7 @@ class Rule(ABC):
     def violation(
         self, violation_msg: str | None = None, violation_range: Any = None, fixes: Any = None
     ) -> RuleViolation:
-        """Return a violation by the checked model; its message is the rule's summary by default."""
+        """Return a violation by the checked model. The default message is the rule's summary."""
         return RuleViolation(self, violation_msg or self.summary, violation_range, fixes)
 
 
@@ -200,8 +200,9 @@ class ModelView(Model):
 
 
 class ContextView(Context):
-    """View of the project for rules; the results of rules that use this view are not cached."""
+    """View of the project for rules."""
 
+    # The results of rules that use this view are not cached.
     def __init__(
         self,
         settings: Settings,
@@ -342,7 +343,8 @@ def noambiguousprojections(linted: ModelView) -> Iterator[Violation]:
 
 
 def nomissingaudits(linted: ModelView) -> Iterator[Violation]:
-    """Find models without audits; embedded models cannot have any."""
+    """Find models without audits."""
+    # Embedded models cannot have any.
     if linted.snapshot.model.kind.is_shown and not linted.snapshot.model.audits:
         yield linted.violation("has no audits")
 
@@ -376,7 +378,8 @@ def nomissingowner(linted: ModelView) -> Iterator[Violation]:
 
 
 def nomissingunittest(linted: ModelView) -> Iterator[Violation]:
-    """Find models without a unit test, except seeds, which have nothing to test."""
+    """Find models without a unit test."""
+    # Seeds have nothing to test.
     model = linted.snapshot.model
     if not linted.tested and (model.query is not None or model.python is not None):
         yield linted.violation("has no unit test")

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add backlogs (unread changes of inputs) to a plan's models that consume changes.
-
-    This includes models that the plan does not fill.
-    """
+    """Add backlogs (unread changes of inputs) to a plan's models that consume changes."""
+    # This includes models that the plan does not fill.
     read_by_changes = {
         model.name: model.table
         for model in plan.models

@@ -225,7 +225,11 @@ class PlanBuilder:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
-        """Create a plan from snapshots: a plan of files if `resolved` is given, otherwise a run."""
+        """Create a plan from snapshots.
+
+        Args:
+            resolved: Set for a plan of files; None for a run.
+        """
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else handles.store.database.clock.now()

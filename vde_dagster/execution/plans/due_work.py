@@ -35,11 +35,12 @@ class Missing:
     """Missing ranges, by the environment whose run computes them.
 
     Args:
-        by_environment: Ranges (UTC) by model; production fills its own tables.
+        by_environment: Missing ranges (UTC) by model.
         units: Number of missing intervals by model.
         backlogs: Unread changes of models that consume changes, due or not.
     """
 
+    # Production fills its own tables.
     by_environment: Mapping[str, Mapping[ModelName, IntervalSet]] = field(default_factory=dict)
     units: Mapping[ModelName, int] = field(default_factory=dict)
     backlogs: Mapping[ModelName, Backlog] = field(default_factory=dict)
@@ -144,12 +145,11 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     """Add due automatic restatements of models to a run of production.
 
-    The restatement of a tick is recorded until it is computed: a failed run leaves it to the next
-    run, even if the cron ticks again meanwhile.
-
     Args:
-        save: Whether to record it; a plan that is not saved changes nothing.
+        save: Whether to record the restatements.
     """
+    # The restatement of a tick is recorded until it is computed. A failed run leaves it to the next
+    # run, even if the cron ticks again meanwhile.
     if plan.environment != PRODUCTION:
         return plan
     ticks = _ticks(handles, plan)

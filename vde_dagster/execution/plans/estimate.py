@@ -45,7 +45,8 @@ class Spread:
         return Spread(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
-        """Format the estimate, with the range if its two ends differ."""
+        """Format the estimate."""
+        # The range is included if its two ends have different texts.
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -189,12 +190,10 @@ def _size(value: float) -> str:
 
 
 def estimate_plan(handles: Handles, plan: Plan) -> Estimate:
-    """Estimate the work of a plan.
-
-    The estimate is based on the fills of each table; for a new table, on the fills of the model's
-    earlier table in the environment or in production. Fills of the plan itself do not count, so
-    that the estimate is the same after the apply. It is cached for the next caller.
-    """
+    """Estimate the work of a plan from earlier fills."""
+    # The estimate is based on the fills of each table, or for a new table, on the fills of the
+    # model's earlier table in the environment or in production. Fills of the plan itself do not
+    # count, so that the estimate is the same after the apply. It is cached for the next caller.
     last, key = _LAST.get(handles), (plan.id, plan.base_version, handles.settings.cost)
     if last is None or last[:2] != (key, plan.models):
         last = _LAST[handles] = (key, plan.models, _estimated(handles, plan))

@@ -80,11 +80,10 @@ def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) ->
 def require_pointers(handles: Handles, plan: Plan) -> None:
     """Check that the login may publish if a plan writes a preview of a production table.
 
-    A preview is a branch of the table, so each write to the branch moves the table's pointer.
-
     Raises:
         NotAllowedError: The login lacks the right to publish; nothing was changed.
     """
+    # A preview is a branch of the table, so each write to the branch moves the table's pointer.
     previews = {
         model.table.preview.of: model
         for model in plan.models

@@ -234,10 +234,8 @@ def resolve_against_production(
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Reuse production's tables for models that change in place.
-
-    Problems are not reported here. The plan reports them.
-    """
+    """Reuse production's tables for models that change in place."""
+    # Problems are not reported here. The plan reports them.
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)

@@ -158,17 +158,17 @@ class Plans:
     def backfill(self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False) -> Plan:
         """Plan to fill ranges of the table of a stored snapshot, and store the plan.
 
-        The plan is for the environment that contains the snapshot, production first. A restatement
-        includes every descendant. In an environment other than production, it leaves out
-        production's tables. A model with restatement disabled gets only its missing ranges.
+        The plan is for the environment that contains the snapshot, production first.
 
         Args:
             intervals: The ranges (UTC), widened to whole units.
-            restate: Whether to refill filled ranges.
+            restate: Whether to refill filled ranges of the model and of every descendant.
 
         Raises:
             UsageError: No environment contains the snapshot.
         """
+        # A restatement in an environment other than production leaves out production's tables. A
+        # model with restatement disabled gets only its missing ranges.
         handles = self.handles
         environment = find_changeable_environment(handles, snapshot_id)
         builder = PlanBuilder(handles)

@@ -83,7 +83,8 @@ class PlanFiles:
 
     @staticmethod
     def path(text: str) -> Path | None:
-        """Return the path of a plan's file; None for a plan's id, which has no dots and slashes."""
+        """Return the path of a plan's file, or None for a plan's id."""
+        # An id has no dots and slashes.
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:
@@ -261,10 +262,8 @@ _OTHER_PROJECT = "it belongs to another project (by the setting id, or name)"
 
 
 def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield the differences between this state and the plan's state.
-
-    Later runs do not count, because they publish the same definitions, with more rows.
-    """
+    """Yield the differences between this state and the plan's state."""
+    # Later runs do not count, because they publish the same definitions, with more rows.
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:
@@ -301,10 +300,8 @@ def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _current_definitions(plan: Plan) -> dict[ModelName, str]:
-    """Return the current definitions of a plan's environment, by model.
-
-    The plan of a new environment is compared with production instead.
-    """
+    """Return the current definitions of a plan's environment, by model."""
+    # The plan of a new environment is compared with production.
     if not plan.base_version:
         return {}
     return {m.name: m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id}

@@ -206,10 +206,8 @@ def _refills(handles: Handles, plan: Plan) -> bool:
 
 
 def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
-    """Return the ranges, by model, that a plan refills although they are filled.
-
-    Tables that are replaced as a whole are left out.
-    """
+    """Return the ranges, by model, that a plan refills although they are filled."""
+    # Tables that are replaced as a whole are left out.
     store = handles.store
     works = {
         model.table.id: model

@@ -85,7 +85,7 @@ class Mended:
 def mend(
     handles: Handles, rules: Collection[str] = (), among: Collection[ModelName] | None = None
 ) -> Mended:
-    """Apply the unambiguous fix of each error and violation that has one.
+    """Apply the unambiguous fixes of errors and violations.
 
     Args:
         rules: Rules of the linter, instead of those in the settings.
@@ -171,8 +171,9 @@ def _identity(mistake: ProjectError) -> tuple[str, str]:
 def _edited(
     handles: Handles, texts: Mapping[str, str], chosen: Iterable[tuple[SourceLocation, Fix]]
 ) -> tuple[dict[str, str], list[tuple[SourceLocation, Fix]]]:
-    """Return texts with fixes applied, and these fixes; an overlapping fix is left out."""
+    """Return texts with fixes applied, and these fixes."""
 
+    # A fix that overlaps an earlier one is left out.
     def text(path: str) -> str:
         if path in texts:
             return texts[path]

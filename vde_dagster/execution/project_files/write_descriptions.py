@@ -34,8 +34,9 @@ HEAD = "# Models and columns, listed by `vde docs write`; texts and comments are
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Description of a removed `schema.model` or `schema.model.column`, which vde never deletes."""
+    """Description of a removed `schema.model` or `schema.model.column`."""
 
+    # vde never deletes such descriptions.
     name: str
     text: str
     location: SourceLocation
@@ -47,7 +48,7 @@ class Written:
 
     Args:
         files: New contents of changed files, by path.
-        added: Columns, and models, that now have an empty entry, by path.
+        added: Columns and models that get an empty entry, by path.
         orphans: Descriptions of removed objects, by place.
     """
 
@@ -179,7 +180,7 @@ def _columns(columns: Sequence[str], indent: int) -> list[str]:
 def _columns_added(
     document: YamlDocument, lines: list[str], key: str, columns: Sequence[str]
 ) -> tuple[int, list[str]]:
-    """Return the new column lines of a model's entry, with the line after which they belong."""
+    """Return new column lines for a model's entry, and the line after which they belong."""
     entry = document.value[key] or {}
     start = document.lines[key,] - 1
     inner = _indent(lines[document.lines[key, next(iter(entry))] - 1]) if entry else 2

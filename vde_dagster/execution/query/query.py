@@ -73,7 +73,8 @@ class Answer(Generic[T]):
 
 
 def _external_tables(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
-    """Return the external tables that an environment's models read, which have no views."""
+    """Return the external tables that an environment's models read."""
+    # External tables have no views.
     ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
     models = (one.model for one in handles.store.snapshots.load(ids).values())
     return {model.name: external_table(model) for model in models if model.kind.is_external}
@@ -118,8 +119,8 @@ class Queries:
             environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version
                 with its definitions and data.
             limit: Maximum number of rows.
-            raw: Whether to skip the checks of `query_rules`, which restrict a query to models; only
-                for users who may do everything that Spark can do on this machine.
+            raw: Whether to skip the checks of `query_rules`. Only users who may do everything
+                that Spark can do on this machine may be allowed this.
             at: A time (UTC), for the version current at that time.
 
         Raises:
@@ -143,7 +144,10 @@ class Queries:
         )
 
     def render(self, environment: str, sql: str, at: str | None = None) -> str:
-        """Return a query as Spark would get it from `run` (same errors), without an engine."""
+        """Return a query as Spark would get it from `run`.
+
+        Raises the errors of `run`, but starts no engine.
+        """
         return self._ask(environment, sql, at, False, lambda query: query).value
 
     def _ask(

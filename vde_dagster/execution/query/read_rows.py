@@ -149,7 +149,11 @@ def read_rows(
 def open_reading(
     handles: Handles, version: Environment, name: ModelName, *, pinned: bool
 ) -> Iterator[_Reading]:
-    """Open a model's rows in a version for a block; `pinned` selects the version's pinned state."""
+    """Open a model's rows in a version for a block.
+
+    Args:
+        pinned: Whether to read the version's pinned state.
+    """
     entry = require_entry(version, name)
     if entry.table_id is None:
         raise UsageError(
@@ -181,11 +185,9 @@ def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> Stat
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """State of a table, under the names of a model's columns.
+    """State of a table, under the names of a model's columns."""
 
-    Columns with equal values share a column of the table, and are read once.
-    """
-
+    # Columns with equal values share a column of the table, and are read once.
     handles: Handles
     name: ModelName
     snapshot: Snapshot

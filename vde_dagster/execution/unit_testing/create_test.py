@@ -142,8 +142,9 @@ def _outputs(handles: Handles, test: UnitTest, wanted: Wanted) -> dict[str, Any]
 
 
 def _read(handles: Handles, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
-    """Load a test before its file exists, with its model expanded for the test's variables."""
+    """Load a test before its file exists."""
 
+    # Its model is expanded for the test's variables.
     def no_file(path: str) -> str:
         raise FileNotFoundError(path)
 

@@ -57,9 +57,9 @@ class ToldTest:
 
     Args:
         file: The test's file, relative to the project.
-        summary: Description of the failure, or None if it passed.
+        summary: Description of the failure, or None if the test passed.
         error: Error that prevented the model from running, or None.
-        remembered: Whether it was skipped, because it had passed before on the same model.
+        remembered: Whether the test was skipped, because it had passed before.
         environment: Environment of the plan, or None for a test that ran without a plan.
     """
 
@@ -119,7 +119,7 @@ class ToldTest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
-        """Read the JSON of `to_json`, also with lists instead of tuples."""
+        """Read the JSON of `to_json`, which may also have lists instead of tuples."""
         return from_plain(cls, data)
 
 
