@@ -183,7 +183,8 @@ class NessieCatalog:
         return True
 
     def for_spark(self) -> SparkCatalog:
-        """Return Spark's properties for Nessie; Iceberg's Spark runtime contains the client."""
+        """Return the properties of a Spark catalog for Nessie."""
+        # Iceberg's Spark runtime contains the client.
         return SparkCatalog(
             {
                 "catalog-impl": "org.apache.iceberg.nessie.NessieCatalog",

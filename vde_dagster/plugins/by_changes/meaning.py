@@ -8,7 +8,7 @@ from vde_dagster.plugins.by_changes.kind import IncrementalByChanges
 
 
 class ByChangesMeaning(WholeMeaning):
-    """Rules of INCREMENTAL_BY_CHANGES: as for FULL, a table has exactly its query's rows."""
+    """Rules of INCREMENTAL_BY_CHANGES, whose tables have exactly the rows of their queries."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the query's version, after checking that its columns include the key."""
@@ -21,5 +21,6 @@ class ByChangesMeaning(WholeMeaning):
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the key, which determines how work is divided, but not the rows."""
+        """Return the key."""
+        # The key determines how work is divided, but not the rows.
         return ["changed by", *self.changed_by(model)]

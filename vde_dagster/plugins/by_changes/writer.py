@@ -6,4 +6,4 @@ from vde_dagster.api.writers import WholeTable
 
 
 class ByChangesWriter(WholeTable):
-    """Replaces the rows of the keys that changed, or all rows if they are unknown."""
+    """Replaces the rows of changed keys, or all rows if the changed keys are unknown."""

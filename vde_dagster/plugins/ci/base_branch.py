@@ -57,7 +57,7 @@ class BaseBranch:
 
 @contextmanager
 def base_branch(workspace: Workspace, commit: str) -> Iterator[BaseBranch]:
-    """Read a base commit's rules; give the workspace its protective settings if they are stricter.
+    """Read a base commit's rules, and apply its stricter protective settings to the workspace.
 
     Args:
         commit: Empty for the first commit of a repository.
@@ -118,9 +118,10 @@ def base_of_check(workspace: Workspace, variables: Mapping[str, str], given: str
 
 
 def base_of_deployment(workspace: Workspace, commit: str) -> str:
-    """Return the commit whose rules apply to a deployment: the last deployed commit.
+    """Return the commit whose rules apply to a deployment.
 
-    Before the first deployment it is the first parent, or empty for the first commit.
+    This is the last deployed commit. Before the first deployment, it is the first parent of the
+    given commit, or empty for the first commit of a repository.
 
     Raises:
         UsageError: The clone is shallow and lacks the commit.
@@ -141,7 +142,7 @@ def base_of_deployment(workspace: Workspace, commit: str) -> str:
 
 
 def _write_files(root: Path, commit: str, target: Path) -> None:
-    """Write a project's files as of a commit; none if the commit lacks the project's folder."""
+    """Write the files that a project had at a commit."""
     place = place_in_repository(root).rstrip("/")
     top = PlainGit(Path(PlainGit(root).ask("rev-parse", "--show-toplevel").strip()))
     if place and not top.ask("ls-tree", commit, place).strip():

@@ -166,11 +166,9 @@ def _checked_out(workspace: Workspace, commit: str) -> str:
 
 
 def _merged(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
-    """Return the pull requests merged by a commit, and by earlier commits that were not deployed.
-
-    Earlier commits count because a CI system may skip a deployment if a newer one starts. If
-    this state has no earlier deployment, only the commit itself counts.
-    """
+    """Return the pull requests merged since the last deployment, up to a commit."""
+    # Earlier commits count because a CI system may skip a deployment if a newer one starts. If this
+    # state has no earlier deployment, only the commit itself counts.
     waiting = []
     for one in PlainGit(workspace.root).first_parents(commit):
         if one != commit and _is_done(workspace, deployed_by(workspace, one)):
@@ -313,11 +311,14 @@ def _reasons(
 
 
 def _same(workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None) -> Plan | None:
-    """Return a reviewed plan that can be applied in place of `fresh`, a new plan of the same files.
+    """Return a reviewed plan that can be applied in place of `fresh`.
 
-    The reviewed plan has signatures, but it may not do more than `fresh`, because users of the
-    database can change a stored plan. Intervals that became due since are left to the next run.
+    Args:
+        fresh: A new plan of the same files.
     """
+    # The reviewed plan has signatures. It may not do more than `fresh`, because users of the
+    # database can change a stored plan. Intervals that became due since then are left to the next
+    # run.
     changed = [model for model in fresh.models if model.change is not Change.UNCHANGED]
     if any(model.builds for model in changed):
         return None

@@ -38,7 +38,7 @@ class RowDifferences:
 def compare_rows(
     workspace: Workspace, plan: Plan, environment: str, samples: int
 ) -> RowDifferences:
-    """Compare the current rows of a plan's models: an environment's rows with production's."""
+    """Compare the current rows of a plan's models in an environment with production's rows."""
     shown = workspace.store.environments.get(environment)
     production = workspace.store.environments.get(PRODUCTION)
     result = RowDifferences()

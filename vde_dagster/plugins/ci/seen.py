@@ -68,7 +68,7 @@ def keep_seen(workspace: Workspace, number: int, plan_id: str, commit: str) -> N
 
 
 def forget_seen(workspace: Workspace, number: int) -> None:
-    """Delete a pull request's plan, because its newest commit failed or it was closed unmerged."""
+    """Delete the record of the plan that a pull request's comment shows."""
     key = {"project": _project(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(

@@ -14,13 +14,14 @@ def unseen(
 ) -> list[str]:
     """Describe what a plan changes, computes, breaks or removes beyond the reviewed plans.
 
-    Intervals that became due after the review do not count, if the table was reviewed or is in
-    production already: a later review would have shown the same table.
+    Intervals that became due after the review do not count if the table was reviewed, or is in
+    production already.
 
     Args:
         seen: Reviewed plans for the same environment.
         replaced: Snapshots that any of the plans replaces, by id.
     """
+    # A later review would have shown the same table, with the intervals that became due since then.
     return list(dict.fromkeys(_differences(workspace, plan, seen, replaced)))
 
 
@@ -63,7 +64,7 @@ def _difference(
     told: Sequence[tuple[Plan, Plan.Model]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
-    """Yield the effects on a model that is added or changed, if no reviewed plan has the effect."""
+    """Yield the effects of a plan on a model, except effects that a reviewed plan has."""
     name = model.name
     same = [
         (other, one)

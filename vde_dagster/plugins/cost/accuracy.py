@@ -29,7 +29,7 @@ class ComparedFill:
 
     @property
     def factor(self) -> float:
-        """The ratio of the larger to the smaller of actual and expected; 1 is exact."""
+        """The larger of the actual and expected values, divided by the smaller."""
         one, other = max(self.expected, 1e-3), max(self.happened, 1e-3)
         return max(one / other, other / one)
 

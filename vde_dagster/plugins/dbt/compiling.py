@@ -182,10 +182,9 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Run all compiles and return their record.
-
-        A failure is not recorded, because its cause may be outside the inputs: the network, say.
-        """
+        """Run all compiles and return their record."""
+        # A failure is not recorded, because its cause may be outside the inputs, for example in the
+        # network.
         begin = time.monotonic()
         cache = self.folder.root / _CACHE
         (cache / _DONE).unlink(missing_ok=True)
@@ -231,10 +230,7 @@ class Compiler:
         return True
 
     def _render_hooks(self, project: Path) -> bool:
-        """Render hooks with Jinja by dbt; return whether any was rendered.
-
-        This compile answers no introspective query, because a hook's query may change data.
-        """
+        """Let dbt render the hooks that contain Jinja; return whether any was rendered."""
         from vde_dagster.plugins.dbt.hooks import MACRO, Hooks
         from vde_dagster.plugins.dbt.manifest import decoded
 
@@ -255,6 +251,7 @@ class Compiler:
                 _instead_of_link(project, inner, hooks.with_calls(text, unique_ids))
             selected = ["--full-refresh", "--select", *hooks.selected]
             try:
+                # No introspective query is answered, because a hook's query may change data.
                 self._run(project, "hooks", selected, introspect=False)
             except ProjectError as error:
                 hooks = hooks.without(str(error.location.path) if error.location else "")
@@ -432,11 +429,9 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
 
 
 def dbt_command(executable: Path) -> list[str]:
-    """Return the command that starts dbt.
-
-    If a Python environment was moved, its `dbt` script names an interpreter that no longer exists.
-    Then the interpreter next to the script is started with dbt's module.
-    """
+    """Return the command that starts dbt."""
+    # If a Python environment was moved, its `dbt` script names an interpreter that no longer
+    # exists. Then the interpreter next to the script is started with dbt's module.
     real = executable.resolve()
     lines = real.read_bytes()[:_HEAD].decode(errors="replace").splitlines()[:2]
     named = _INTERPRETER.findall("\n".join(lines)) if "".join(lines).startswith("#!") else []

@@ -46,7 +46,7 @@ class Context:
             what: The code's name in errors.
 
         Raises:
-            ProjectError: The code is not a query, or cannot be translated; the error has the place.
+            ProjectError: The code is not a query, or cannot be translated.
         """
         rendered = self.project.render(
             source, self.names, code=code, dialect=self.dialect, what=what, hint=_hint

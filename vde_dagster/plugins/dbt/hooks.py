@@ -91,10 +91,9 @@ class Hooks:
         return bool(self.models or self.runs)
 
     def without(self, path: str) -> Hooks:
-        """Return these hooks without the hooks of a file that dbt cannot compile.
-
-        If no hook is from the file, the run hooks are left out; if there are none, all hooks are.
-        """
+        """Return these hooks without the hooks of a file that dbt cannot compile."""
+        # If no hook is from the file, the run hooks are left out. Without run hooks, all hooks are
+        # left out.
         nodes = self.manifest.nodes
         models = {
             one: keys
@@ -136,7 +135,10 @@ class Hooks:
         return _END_OF_SNAPSHOT.sub(lambda end: call + end[0], text)
 
     def rendered(self, compiled: Manifest) -> dict[str, dict[str, str]]:
-        """Return, by node, the rendered hooks by key (`pre-hook 0`, or empty for a run hook)."""
+        """Return the rendered hooks of each node, by key.
+
+        A key is `pre-hook 0`, for example. The key of a run hook is empty.
+        """
         found = {}
         analyses = dict(zip(self.analyses, self.runs, strict=True))
         for node in compiled.nodes.values():
@@ -174,7 +176,10 @@ def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
 def around_runs(
     manifest: Manifest, rendered: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield the key and the text of each run hook, in order; None if its Jinja was not rendered."""
+    """Yield the key and the text of each run hook, in order.
+
+    None takes the place of a text with Jinja that dbt did not render.
+    """
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):
         key = "on-run-start" if "on-run-start" in node.tags else "on-run-end"

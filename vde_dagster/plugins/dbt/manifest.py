@@ -322,7 +322,8 @@ def decoded(content: bytes) -> Manifest:
 
 
 def _enabled(manifest: Manifest) -> Manifest:
-    """Leave out tests of disabled models, which have no compiled code."""
+    """Return a manifest without the tests of disabled models."""
+    # These tests have no compiled code.
     enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
     return msgspec.structs.replace(manifest, nodes=enabled)
 
@@ -431,7 +432,7 @@ def _node(manifest: Manifest, unique_id: str) -> Node | None:
 
 
 def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return event_time columns by relation; for an ephemeral model, by the name of its CTE."""
+    """Return the event_time columns of nodes by relation, or by CTE for ephemeral models."""
     return {
         node.relation_name or f"__dbt__cte__{node.alias or node.name}": str(
             node.config["event_time"]
@@ -508,17 +509,16 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
 
 
 def _audited(test: Node, manifest: Manifest) -> str:
-    """Return the unique id of the node that a test audits: its attached node, or the last one read.
-
-    An ephemeral model has no table, so a node that the ephemeral model reads takes its place.
-    """
+    """Return the unique id of the node that a test audits; empty if it audits no node."""
     seen: list[str] = []
+    # The attached node comes first, and then the nodes that the test reads, in reverse order.
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]
     while waiting:
         one = waiting.pop(0)
         node = manifest.nodes.get(one) or manifest.sources.get(one)
         if node is None or one in seen:
             continue
+        # An ephemeral model has no table, so a node that the model reads takes its place.
         if node.materialized != "ephemeral":
             return one
         seen.append(one)

@@ -287,7 +287,7 @@ def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
 def _test(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write the query of a test, which reads the model's new rows before they are published."""
+    """Write the query of a test over the new rows of its model."""
     source = _source(test, context)
     code = without_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node
@@ -336,10 +336,8 @@ def _type_in(
 
 
 def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
-    """Fill in a seed from its file; also return descriptions of differences from dbt.
-
-    The first line names the columns.
-    """
+    """Add a seed's rows from its file; also return descriptions of differences from dbt."""
+    # The first line of the file names the columns.
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place
     given = {str(k).lower(): str(v) for k, v in (node.config.get("column_types") or {}).items()}

@@ -106,7 +106,8 @@ class DbtProject:
         return Compiled(first, later, hooks, empty=empty)
 
     def _get_ready(self) -> None:
-        """Find the units when they are first needed, because this may run dbt."""
+        """Find the units, unless they are known."""
+        # Units are found when they are first needed, because this may run dbt.
         if self._ready:
             return
         self._ready = True
@@ -132,7 +133,7 @@ class DbtProject:
         return TableNames(settings.catalog, settings.default_namespace, given, any_catalog=True)
 
     def _read_manifest(self, content: str) -> None:
-        """Divide a manifest into units, and remember what reading a unit needs."""
+        """Divide a manifest into units."""
         from vde_dagster.plugins.dbt.age import recorded
         from vde_dagster.plugins.dbt.hooks import around_runs
         from vde_dagster.plugins.dbt.manifest import main_database, not_read, unit_hash
@@ -259,11 +260,13 @@ class DbtProject:
         return [*self._compiled.files, *watched_files(self._memory)]
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return no paths. The files that a unit depends on are recorded while the unit is read."""
+        """Return no paths."""
+        # The files that a unit depends on are recorded while the unit is read.
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Return no mistakes: mistakes of the manifest are reported with the first file."""
+        """Return no mistakes."""
+        # Mistakes of the manifest are reported with the first file.
         return ()
 
     def follows(self, mistake: ProjectError) -> bool:
@@ -332,7 +335,7 @@ class DbtProject:
         )
 
     def around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the statements of run hooks: those before a run, and those after it."""
+        """Return the statements of run hooks before a run, and after a run."""
         found = self._around[0]
         return found["on-run-start"], found["on-run-end"]
 

@@ -58,7 +58,7 @@ class _Artifacts:
 
     @cached_property
     def _environment(self) -> Document.Environment | None:
-        """The document's first environment, if any: the source of relation names and row counts."""
+        """The first environment of the document, if any."""
         return next(iter(self.document.environments), None)
 
     @cached_property
@@ -213,7 +213,8 @@ class _Artifacts:
         }
 
     def _compiled(self, model: Document.Model) -> str | None:
-        """Return a model's query with dbt's relation names, because tools read parents there."""
+        """Return a model's query with dbt's relation names."""
+        # Tools read a model's parents from this query.
         if model.query is None or model.opaque is not None:
             return model.query
         edits = []
@@ -263,7 +264,8 @@ class _Artifacts:
         }
 
     def _exposures(self) -> Iterator[Node]:
-        """Yield dashboards, syncs and metrics, whose names share one namespace in dbt."""
+        """Yield dashboards, syncs and metrics as exposures of dbt."""
+        # In dbt, their names share one namespace.
         seen: set[str] = set()
         for one in self.document.exposures:
             name = re.sub(r"\W", "_", one.name)
@@ -400,7 +402,7 @@ def _resource(model: Document.Model) -> str:
 
 
 def _materialized(model: Document.Model) -> str:
-    """Return the nearest dbt materialization; the kind itself is in `meta`."""
+    """Return the dbt materialization that is most like the model's kind."""
     if model.kind == "SEED":
         return "seed"
     if model.kind == "EXTERNAL":

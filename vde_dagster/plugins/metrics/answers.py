@@ -47,8 +47,7 @@ class ComparedMetrics:
         by: Names of the dimensions.
         versions: The versions of the environments that were read.
         same: Number of equal values.
-        redefined: Metrics with different definitions; different values of other metrics come from
-            different data, or from models that changed.
+        redefined: Metrics with different definitions.
     """
 
     by: tuple[str, ...]

@@ -88,7 +88,7 @@ def _assets(catalog: AssetCatalog, readers: Sequence[Exposure]) -> dg.AssetsDefi
 def _values(
     workspace: Workspace, asked: Sequence[str], environment: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield metadata by name: the values of metrics, from one query, and rows of saved queries."""
+    """Yield metadata by name: the values of metrics, and the rows of saved queries."""
     from vde_dagster.plugins.metrics.kept import semantic_layer
     from vde_dagster.plugins.metrics.layer import Question
 

@@ -286,8 +286,9 @@ def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
 
 
 def _configured(written: dict[str, Any]) -> dict[str, Any]:
-    """Return the time spines of dbt's configuration; a legacy time spine names its table."""
+    """Return the time spines of dbt's configuration."""
     spines = list(written.get("time_spines") or ())
+    # Legacy time spines have the names of their tables as texts.
     for one in () if spines else written.get("time_spine_table_configurations") or ():
         named = [part.strip('`"') for part in one["location"].split(".")]  # As dbt quotes them.
         parts = dict(zip(_PARTS, reversed(named), strict=False))
@@ -310,7 +311,11 @@ _WORD = re.compile(r"`([^`]+)`|['\"](\w+)['\"]|\b(\w+_\w+)\b")
 
 
 def _named_in(document: Document, message: str, names: bool = True) -> SourceLocation | None:
-    """Return the place of a value that a message mentions; `names`: names of objects count, too."""
+    """Return the place of a value that a message mentions.
+
+    Args:
+        names: Whether names of objects count as values.
+    """
     words = {word for found in _WORD.findall(message) for word in found}
     waiting: list[tuple[KeyPath, Any]] = [((), document.value)]
     found: list[KeyPath] = []

@@ -82,7 +82,7 @@ def require_kept(
     """Check that an environment's definitions include the given metrics of the files.
 
     Raises:
-        UsageError: A metric is only in the files; unknown names are reported when they are used.
+        UsageError: A metric is only in the files.
     """
     missing = [name for name in names if name not in layer.metrics and name not in layer.saved]
     if not missing:

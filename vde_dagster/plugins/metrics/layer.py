@@ -74,7 +74,7 @@ class DescribedMetric:
 
 
 class SemanticLayer:
-    """MetricFlow's engine over a project's definitions; it only writes SQL."""
+    """Writes SQL for a project's metrics with MetricFlow's engine."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
@@ -311,7 +311,7 @@ class _GroupBy:
 
 
 class _Spark:
-    """Spark's dialect for MetricFlow, which only writes SQL and runs no query."""
+    """Spark's dialect for MetricFlow."""
 
     sql_engine_type = SqlEngine.DATABRICKS
     sql_plan_renderer = DatabricksSqlPlanRenderer()
@@ -337,7 +337,7 @@ _PLAIN = re.compile(r"\w+\('(\w+)'(?:, *'(\w+)')?\)")
 
 
 def _without_comments(sql: str) -> str:
-    """Remove comment lines from MetricFlow's SQL; lines inside of texts stay."""
+    """Remove comment lines from MetricFlow's SQL, except inside of texts."""
     inside = [
         (token.start, token.end)
         for token in Token.split(sql)

@@ -31,7 +31,7 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
         texts: The texts of all files of metrics, by path.
 
     Raises:
-        ProjectError: This file has mistakes; mistakes of other files are not reported here.
+        ProjectError: This file has mistakes.
     """
     found = _definitions(texts, names)
     if isinstance(found, ProjectError):
@@ -76,10 +76,10 @@ def _metric_sql(layer: SemanticLayer, name: str) -> str:
 
 
 def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
-    """Return the columns that a metric or a saved query reads: (quoted model, column).
+    """Return the columns that a metric or a saved query reads.
 
-    A pair without a column means all columns of the model. It is returned if the SQL cannot be
-    analyzed, for instance because it has another dialect.
+    Each column is a pair of the quoted model and the column's name. None as the name means all
+    columns of the model.
     """
     from vde_dagster.api.lineage import analyze
 
@@ -92,6 +92,7 @@ def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, st
             for table, columns in named.items()
         }
         found = analyze(sql, schema, of=f"the metric {name}")
+    # The SQL may have another dialect, for example.
     except (SqlglotError, ProjectError):
         return {(table, None) for table in models if table in sql}
     if found.version.opaque is not None:
@@ -109,11 +110,9 @@ def _sorted(read: set[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
 
 
 def _named(sql: str) -> dict[str, set[str]]:
-    """Return the columns that a query reads, by quoted table.
-
-    A column without a table's name counts for all tables; MetricFlow writes such columns only
-    in queries of one table.
-    """
+    """Return the columns that a query reads, by quoted table."""
+    # A column without a table's name counts for all tables. MetricFlow writes such columns only in
+    # queries of one table.
     from sqlglot.optimizer.scope import traverse_scope
 
     found: dict[str, set[str]] = {}
@@ -132,7 +131,7 @@ def _named(sql: str) -> dict[str, set[str]]:
 
 
 def _definitions(texts: Mapping[Path, str], names: TableNames) -> Definitions | ProjectError:
-    """Read all files; consecutive calls with the same texts read them once."""
+    """Return the definitions in the given files, or the error if the files have mistakes."""
     key = (tuple(sorted((path.as_posix(), text) for path, text in texts.items())), repr(names))
     if key not in _last:
         _last.clear()

@@ -86,7 +86,7 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Makes the message for each record; outdated records have none."""
+    """Makes the messages for records of the outbox."""
 
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)

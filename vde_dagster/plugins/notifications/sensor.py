@@ -17,7 +17,7 @@ BUDGET_SECONDS = 8.0
 
 
 def notify_sensor(settings: Settings) -> dg.SensorDefinition:
-    """Return the sensor; it starts enabled if the settings configure that."""
+    """Return the sensor that sends notifications."""
     is_on = settings.plugins["notify"]["sensor"]
 
     @dg.sensor(

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 def signatures_gate(workspace: Workspace, plan: Plan, now: datetime) -> Iterator[Objection]:
-    """Yield the missing signatures of a plan; see `Gate`.
-
-    A run of missing intervals needs no signatures, because its definitions were signed at their
-    publication. The kind `run` is derived from the plan's content, see `proven_plan`.
-    """
+    """Yield the missing signatures of a plan; see `Gate`."""
+    # A run of missing intervals needs no signatures, because its definitions were signed at their
+    # publication. The kind `run` is derived from the plan's content, see `proven_plan`.
     settings = read_settings(workspace)
     needed = settings.required.get(plan.environment, 0)
     if plan.kind is PlanKind.RUN or not needed:

@@ -89,11 +89,9 @@ def public_key(key: Ed25519PrivateKey) -> str:
 
 
 def public_bytes(public: str) -> bytes | None:
-    """Decode a public key; None if the text is not its canonical spelling.
-
-    Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
-    same key. Only the text that `public_key` writes counts.
-    """
+    """Decode a public key; None if the text is not its canonical spelling."""
+    # Base64 of 32 bytes leaves two bits of its last character unused, so four texts decode to the
+    # same key. Only the text that `public_key` writes counts.
     raw = _decode(public.removeprefix(_BEGIN))
     known = public.startswith(_BEGIN) and raw is not None and len(raw) == _KEY_BYTES
     return raw if known else None

@@ -72,11 +72,7 @@ SIGNATURES = Signatures()
 
 
 def read_settings(workspace: Workspace) -> SignaturesSettings:
-    """Return the project's table of settings, or an empty one.
-
-    If environment variables define keys, keys in the project's files do not count, so that a
-    person who can change the files cannot add a key.
-    """
+    """Return the project's settings of signatures, or the defaults."""
     settings = SignaturesSettings(**workspace.settings.plugins.get("signatures", {}))
     given = {name.upper(): value for name, value in os.environ.items()}
     own = {
@@ -84,6 +80,8 @@ def read_settings(workspace: Workspace) -> SignaturesSettings:
         for name, key in settings.trusted.items()
         if given.get(f"{TRUSTED_VARIABLE}{name.upper()}") == key
     }
+    # Keys in environment variables replace the keys in the project's files. Otherwise a person who
+    # can change the files could add a key.
     return replace(settings, trusted=own) if own else settings
 
 

@@ -82,7 +82,7 @@ def wrong(document: Mapping[str, Any], signatures: Iterable[Signature]) -> list[
 def signers(
     settings: SignaturesSettings, document: Mapping[str, Any], signatures: Iterable[Signature]
 ) -> list[str]:
-    """Return the names of a document's valid signers, each once; other signatures do not count."""
+    """Return the names of a document's valid signers, each once."""
     known = [one for one in signatures if settings.who(one.key) is not None]
     bad = wrong(document, known)
     names = (settings.who(one.key) for one in known if one not in bad)

@@ -86,7 +86,8 @@ def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
 
 class _Quiet(SimpleHTTPRequestHandler):
     def send_head(self) -> io.BytesIO | BinaryIO | None:
-        """Send a file of the folder; refuse listings, and links to files outside of the folder."""
+        """Send a page of the folder."""
+        # Folders, and links to files outside of the folder, are refused.
         if not self._is_page(self.translate_path(self.path)):
             self.send_error(HTTPStatus.NOT_FOUND, "File not found")
             return None

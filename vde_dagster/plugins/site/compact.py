@@ -414,7 +414,7 @@ def _trimmed(values: list[Any]) -> list[Any]:
 
 
 def _full(**values: Any) -> dict[str, Any]:
-    """Return the values without those that are empty, None or false; zero is kept."""
+    """Return the values that are not empty, None or false; zero is kept."""
     return {
         name: value
         for name, value in values.items()

@@ -36,10 +36,12 @@ Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Rows that were added and removed between two versions; both may contain an unchanged row.
+    """Rows that were added and removed between two versions.
+
+    An unchanged row may be both added and removed.
 
     Args:
-        shape: Hash of the model, mode, key, columns and address; if it changes, all rows are sent.
+        shape: Hash of the model, mode, key, columns and address.
         since: The earlier version; 0 if all rows of the later version are added.
         why: The reason why all rows are added, if rows were sent before.
         key: The sync's key, as the author wrote the columns.
@@ -58,7 +60,7 @@ class ChangedRows:
     def net(self, key: Sequence[str]) -> Iterator[Change]:
         """Yield the rows that were added or changed, the unchanged rows, and the removed keys.
 
-        Without a key, a row counts as added as often as it occurs more than before.
+        Without a key, rows are counted: a row that occurs twice more than before is added twice.
         """
         names = self.schema.names
         with held_keys() as held:
@@ -77,7 +79,7 @@ class ChangedRows:
                 yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
-        """Check that a key identifies the added rows; called before anything is sent.
+        """Check that a key identifies the added rows.
 
         Raises:
             UsageError: The key has NULL, or the same value in two rows.

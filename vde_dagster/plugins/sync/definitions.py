@@ -86,7 +86,7 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
 def _columns_read(
     one: SyncDefinition,
 ) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
-    """Yield the columns that a sync names: the model without a column, then each key column."""
+    """Yield the model of a sync without a column, and then each of its key columns."""
     yield one.source, None, one.place
     for column in one.key:
         yield one.source, column.lower(), one.key_place

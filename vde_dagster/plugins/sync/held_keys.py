@@ -20,7 +20,7 @@ class HeldKeys:
     database: sqlite3.Connection
 
     def put(self, rows: Iterable[tuple[bytes, bytes, Any]]) -> None:
-        """Store keys; the last of two equal keys replaces the first.
+        """Store keys, replacing equal keys.
 
         Args:
             rows: The digest of the key, the digest of the row, and the values of the key.

@@ -75,7 +75,7 @@ class SyncCursor:
 
     Args:
         version: The version of the environment; 0 before the first run.
-        publication: Id of the version's publication; it differs after the state was replaced.
+        publication: Id of the version's publication.
         shape: See `ChangedRows.shape`.
         pending: The version of an interrupted step, or None.
         sent: Number of rows that the last step sent; likewise `unchanged` and `refused`.
@@ -104,7 +104,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger of one sync of one environment, in the sink's or the state's database."""
+    """The stored position of one sync of one environment, and its refused rows."""
 
     transact: Transact
     project: str

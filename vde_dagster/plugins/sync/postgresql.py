@@ -292,7 +292,11 @@ class Rows:
         return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """If all rows of the view were sent, delete the table's other rows; return how many."""
+        """Delete rows that the view no longer has, if all of its rows were sent.
+
+        Returns:
+            The number of deleted rows.
+        """
         if self._shown is None:
             return 0
         shown = self._shown
@@ -304,11 +308,8 @@ class Rows:
 
 
 def _own_names(own: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the table's column for each name: the equal column, or else the only column that
-    differs from the name in upper and lower case.
-
-    Tables of earlier releases, and tables created without quotes, have lower-case names.
-    """
+    """Return the table's column for each name, by its exact spelling or else in any case."""
+    # Tables of earlier releases, and tables created without quotes, have lower-case names.
     found = {}
     for name in names:
         alike = [one for one in own if one.lower() == name.lower()]

@@ -38,7 +38,7 @@ class Synced:
         why: The reason for sending all rows, if rows were sent before.
         sent: Number of rows that were written or removed, or would be by a dry run.
         unchanged: Number of compared rows that the outside system already has.
-        refused: Number of rows that the outside system refused; they are stored, to be replayed.
+        refused: Number of rows that the outside system refused.
         sample: Some changes, for a dry run.
     """
 
@@ -145,9 +145,6 @@ class Syncs:
     def run(self, definition: SyncDefinition, environment: str, *, full: bool = False) -> Synced:
         """Make the outside system equal to the environment's view.
 
-        An interrupted step is finished first. Otherwise a row of that step would stay outside if
-        the next version changed the row back, because the row would not count as changed.
-
         Args:
             full: Whether to send all rows, whatever the position is.
 
@@ -162,6 +159,8 @@ class Syncs:
             total = Synced(definition.name, version.name, cursor.version, version.version)
             if full:
                 cursor = _NOTHING
+            # An interrupted step is finished first. Otherwise a row of that step would stay outside
+            # if the next version changed the row back, because the row would not count as changed.
             for target in self._targets(cursor, version):
                 if target is not None and _has(cursor, target):
                     continue
@@ -202,7 +201,10 @@ class Syncs:
         return found
 
     def replay(self, definition: SyncDefinition, environment: str) -> Synced:
-        """Send refused rows again, with their values in the last sent version (errors: `run`)."""
+        """Send refused rows again, with their values in the last sent version.
+
+        The errors are the same as for `run`.
+        """
         with self._open(definition, environment) as (outside, version):
             ledger = outside.ledger
             cursor, letters = ledger.cursor(), ledger.letters()
@@ -323,7 +325,7 @@ def _batches(
 
 
 def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -> Synced:
-    """Send a batch; if it is refused, send its halves, until the refused rows are found."""
+    """Send a batch; if it is refused, halve it until the refused rows are found."""
     try:
         sent = outside.delivery.send(batch)
     except Batch.Refused as error:
@@ -361,9 +363,9 @@ def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change
 
 
 def from_json(value: Any, type_: pa.DataType) -> Any:
-    """Return a value of a column from its JSON form: bytes, decimals and floats are converted.
+    """Return a value of a column from its JSON form.
 
-    Other values stay as they are in JSON; dates and times are texts for receivers of rows.
+    Only bytes, decimals and floats are converted. Dates and times remain texts.
     """
     kinds = pa.types
     if not isinstance(value, str):

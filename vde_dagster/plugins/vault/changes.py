@@ -29,7 +29,9 @@ SEVERAL = "vde_several_states"
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Writes the SQL that turns rows into states; sessions that run it must be in UTC.
+    """Writes the SQL that turns rows into states.
+
+    Sessions that run the SQL must be in UTC.
 
     Args:
         types: Spark SQL type by column, in the table's order.
@@ -215,7 +217,10 @@ class States:
         )
 
     def _runs(self, one: str, gaps: str | None) -> dict[str, str]:
-        """Write the CTEs that number each key's runs: successive times with the same state."""
+        """Write the CTEs that number the runs of each key.
+
+        A run consists of successive times with the same state.
+        """
         key, moment = _names(self.key), _names(self.moment)
         signature = ", ".join(
             Write.sortable(quote(name), self.types[name]) for name in (*self.set_key, *self.compare)
@@ -248,7 +253,9 @@ class States:
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Return the query of stored rows whose key arrives; of all rows if keys can be deleted."""
+        """Return the query of the stored rows whose states may change."""
+        # If keys can be deleted, all rows are affected. Otherwise only the rows of arriving keys
+        # are.
         if self.deleted is not None:
             return f"SELECT * FROM {old}"
         on = _same(self.key, "o", "n")
@@ -300,16 +307,13 @@ def make_states(
 
 
 class ChangesWriter(Strategy):
-    """Computes the states of arriving keys again, and merges differences into the table.
-
-    States are computed from the table, which must not change until the merge. So the work is done
-    on a branch without other writers, and retried if another commit was faster.
-    """
+    """Computes the states of arriving keys again, and merges differences into the table."""
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True: most arriving rows are equal to stored rows."""
+        """Return True."""
+        # Most arriving rows are equal to stored rows.
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -333,12 +337,14 @@ class ChangesWriter(Strategy):
         came = write.frame.where(" AND ".join(there) or "TRUE").select(*map(quote, states.data))
         with _kept(write, came) as source, write.committing(), write.in_utc():
             _check_nulls(write, kind, states, source)
+            # States are computed from the table, which must not change until the merge. So the work
+            # is done on a branch without other writers, and retried if another commit was faster.
             write.staged(lambda staging: _write(write, kind, states, source, staging), "merged")
 
 
 @contextmanager
 def _kept(write: Write, rows: DataFrame) -> Iterator[str]:
-    """Provide a temporary view of rows that Spark keeps, so that it computes them only once."""
+    """Provide a temporary view of rows that Spark caches."""
     held = rows.persist()
     try:
         with replace(write, frame=held).source() as name:
@@ -378,7 +384,7 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
 
 
 def _several_states(write: Write, kind: Changes, number: int) -> str:
-    """Return the warning that states were omitted, as the table has one state per key and time."""
+    """Return the warning that only one of several states was kept."""
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (

@@ -80,7 +80,10 @@ def hashdiff(
     digest: Digest,
     multi_active: str | None,
 ) -> str:
-    """Write the hash of named attributes; with `multi_active`, one hash for a set of rows."""
+    """Write the hash of named attributes.
+
+    With `multi_active`, the hash covers all rows of a set.
+    """
     upper = rules.upper(hashdiff=True)
     if rules.name == "automate_dv":
         if multi_active is not None:

@@ -21,7 +21,7 @@ class Earliest:
     Args:
         types: Spark SQL type by column, in the table's order.
         key: Columns that identify a row.
-        order: Columns that determine the earliest row; for equal values, the other columns do.
+        order: Columns that determine the earliest row.
     """
 
     types: Mapping[str, str]
@@ -92,7 +92,8 @@ def refusal(write: Write, column: str) -> ExecutionError:
 
 
 def check_time(write: Write, column: str) -> None:
-    """Raise an ExecutionError unless a column has dates or times; texts sort differently."""
+    """Raise an ExecutionError unless a column has dates or times."""
+    # Texts sort differently.
     type_ = write.types[write.physical_name(column)]
     if not type_.startswith(("date", "timestamp")):
         model = write.task.snapshot.model
@@ -112,16 +113,13 @@ def _refused(error: Exception, columns: Sequence[str]) -> str | None:
 
 
 class FirstSeenWriter(Strategy):
-    """Inserts new keys and replaces rows by earlier rows.
-
-    The table merges on read under serializable isolation: Iceberg refuses a MERGE if another
-    commit conflicts with it. Then the MERGE runs again, and reads its source again.
-    """
+    """Inserts new keys and replaces rows by earlier rows."""
 
     own_session = True
 
     def digests_table(self, write: Write) -> bool:
-        """Return True, because most arriving rows have an existing key and change nothing."""
+        """Return True."""
+        # Most arriving rows have an existing key and change nothing.
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -154,6 +152,9 @@ class FirstSeenWriter(Strategy):
                     write.overwrite(frame, write.task.branch)
                 else:
                     with write.committing():
+                        # The table merges on read under serializable isolation: Iceberg refuses a
+                        # MERGE if another commit conflicts with it. Then the MERGE runs again, and
+                        # reads its source again.
                         write.merge(earliest.merge(write.target(write.task.branch), rows))
             except Exception as error:
                 refused = _refused(error, named)

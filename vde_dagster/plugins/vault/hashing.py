@@ -171,11 +171,9 @@ def _parts(evaluator: MacroEvaluator, macro: str, arguments: Sequence[SQL]) -> l
 
 
 def canonical_text(evaluator: MacroEvaluator, value: str) -> str:
-    """Write a value, of any type, as the canonical text that is hashed.
-
-    An explicit CAST shows the type; the written SQL then runs on other engines, too. Otherwise a
-    CASE tests TYPEOF, which is constant, so Spark chooses the branch while it plans.
-    """
+    """Write a value, of any type, as the canonical text that is hashed."""
+    # An explicit CAST shows the type. The written SQL then runs on other engines, too. Otherwise a
+    # CASE tests TYPEOF, which is constant, so Spark chooses the branch while it plans.
     from sqlglot import exp
 
     tree = evaluator.parse_one(value).unnest()

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read `loaders`: crons by source, empty for BY_SOURCE; None for TOGETHER."""
+    """Read `loaders` as crons by source.
+
+    The result is empty for BY_SOURCE, and None for TOGETHER.
+    """
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None

@@ -107,7 +107,8 @@ def by_source(
 
 
 def _without_layout(view: Model) -> Model:
-    """Return a view without its header's table properties, which belong to the sources' tables."""
+    """Return a view without the table properties of its header."""
+    # These properties belong to the tables of the sources.
     return replace(
         view,
         partitioned_by=(),
@@ -121,7 +122,8 @@ def _without_layout(view: Model) -> Model:
 def _winners(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
-    """Write the query of the earliest row of each key; of equally early rows, the first part's."""
+    """Write the query of the earliest row of each key."""
+    # Of equally early rows, the row of the first part is kept.
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
         f"SELECT {columns}, {number} AS vde_source FROM {quote(*part)}"

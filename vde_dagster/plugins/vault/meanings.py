@@ -9,13 +9,14 @@ from vde_dagster.plugins.vault.kinds import Changes, FirstSeen
 
 
 def _skipped(model: Model, version: SemanticVersion, names: tuple[str, ...]) -> list[str]:
-    """Return the versions of the `skip_null` columns, because their NULLs determine the rows."""
+    """Return the versions of the `skip_null` columns."""
+    # NULLs in these columns determine which rows the table has.
     found = sorted(IncrementalMeaning.column_version(model, version, name) for name in names)
     return ["skip null", *found, "|"] if found else []
 
 
 class FirstSeenMeaning(IncrementalMeaning):
-    """Rules of FIRST_SEEN: a table has one row per key, the earliest row of all fills."""
+    """Rules of FIRST_SEEN, whose tables have the earliest row of each key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash the versions of the query's rows, of the key, of the order, and of all columns."""
@@ -27,7 +28,8 @@ class FirstSeenMeaning(IncrementalMeaning):
         return digest("first seen", version.rows, *key, "|", *order, "|", *skipped, *every)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: any division into jobs gives equal rows."""
+        """Return True unless the model reads itself."""
+        # Any division into jobs gives equal rows.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -36,7 +38,7 @@ class FirstSeenMeaning(IncrementalMeaning):
 
 
 class ChangesMeaning(IncrementalMeaning):
-    """Rules of CHANGES: a table has the rows that change a key's state, in the order of time."""
+    """Rules of CHANGES, whose tables have the rows that change the state of a key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Hash the versions of the query's rows, of the kind's columns, and of all columns."""
@@ -65,12 +67,13 @@ class ChangesMeaning(IncrementalMeaning):
         )
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties that do not change rows: division of work, and `most_deleted`."""
+        """Return the properties that do not change the table's rows."""
         kind = Changes.from_model(model)
         return [*super().metadata(model), *(["most", str(kind.most_deleted)] * kind.deletes)]
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return True unless the model reads itself: any division into jobs gives equal states."""
+        """Return True unless the model reads itself."""
+        # Any division into jobs gives equal states.
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

@@ -31,8 +31,6 @@ _COMMAND = re.compile("^/", re.MULTILINE)
 class GitLab(RestForge):
     """A project on GitLab.
 
-    GitLab shows the job's own result as the check of its commit.
-
     Args:
         project: The project's number, or its path.
         folder: The folder of the job's files.
@@ -82,11 +80,14 @@ class GitLab(RestForge):
         return int(chosen[0]["iid"]) if chosen else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the note; a leading `/` is escaped, so GitLab runs no quick action."""
+        """Create or replace the note."""
+        # A leading `/` is escaped, so that GitLab runs no quick action.
         super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
 
     def write_check(self, check: Check) -> None:
-        """Write the job's report; GitLab shows its remarks at the lines of the merge request."""
+        """Write the remarks of a check to the job's report."""
+        # GitLab shows the remarks at the lines of the merge request. It shows the job's own result
+        # as the check of the commit.
         report = [_remark(one, check.name) for one in check.annotations]
         (self.folder / REPORT).write_text(json.dumps(report, indent=2), "utf-8")
 
@@ -96,7 +97,7 @@ class GitLab(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The token's user; a project token's user is a bot."""
+        """The token's user."""
         return self.login or str(self.rest.get("/user")["username"])
 
     def comments(self, number: int) -> str:

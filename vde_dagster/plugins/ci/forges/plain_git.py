@@ -48,7 +48,8 @@ class PlainGit:
     checked: Callable[[Sequence[str]], int | None] = lambda commits: None
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the checked-out commit as a pull request: Git itself records no pull requests."""
+        """Return the checked-out commit as a pull request."""
+        # Git itself records no pull requests.
         return PullRequest(self.head(), "unknown")
 
     def head(self) -> str:

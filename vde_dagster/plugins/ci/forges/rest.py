@@ -41,7 +41,8 @@ class Token:
         return cls(header, f"{prefix}{value}")
 
     def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        """Add the token to a request; as its `auth`, so that `.netrc` is not read."""
+        """Add the token to a request."""
+        # The token is the request's `auth`, so that `.netrc` is not read.
         request.headers[self.header] = self.value
         return request
 

@@ -112,9 +112,10 @@ def _shared_login(root: Path) -> list[str]:
 
 
 def _lacking(root: Path) -> list[str]:
-    """Return advice if the project's state is a file, which jobs on other machines cannot use."""
+    """Return advice if the project's state is a local file."""
     if not (_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
+    # Jobs on other machines cannot use a local file.
     return ["the state is a local file: give the jobs a shared state_url and warehouse"]
 
 

@@ -32,10 +32,10 @@ _NEEDS_NO_WAREHOUSE = frozenset(
 """Methods that read no table, although dbt does not call them while it parses."""
 
 
+# This is not an `Exception`, because dbt and its adapters catch exceptions, and then continue or
+# raise others.
 class IntrospectionError(BaseException):
     """An introspective call without an answer.
-
-    Not an `Exception`: dbt and its adapters catch exceptions, and then continue or raise others.
 
     Args:
         macro: Package and name of the macro that the code calls; empty without a macro.
@@ -168,7 +168,10 @@ class Session:
 
 
 def change_compile(session: Session) -> None:
-    """Answer introspective calls; a call without an answer ends its node's compilation."""
+    """Send dbt's introspective calls to `vde`.
+
+    A call without an answer ends the compilation of its node.
+    """
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
     from dbt.context.providers import RuntimeDatabaseWrapper
@@ -294,10 +297,8 @@ def _decoded(value: Any) -> Any:
 
 
 def _outermost_macro() -> tuple[str, str]:
-    """Return the package and name of the first macro in the call stack.
-
-    This is the macro that the node's own code has called.
-    """
+    """Return the package and name of the macro that the node's own code has called."""
+    # This is the first macro in the call stack.
     from dbt.clients.jinja import MacroGenerator
 
     found, frame = ("", ""), sys._getframe()

@@ -22,10 +22,8 @@ _THIS = "@this_model"
 def read_audits(
     tests: Sequence[Node], render: Render, dialect: str, trusted: tuple[str, ...]
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation], tuple[str, ...]]:
-    """Return a model's audits, the other tables that they read, and descriptions of unread tests.
-
-    A test cannot be read if dbt would query the warehouse to compile it.
-    """
+    """Return a model's audits, the tables that they read, and descriptions of unread tests."""
+    # A test cannot be read if dbt would query the warehouse to compile it.
     audits: dict[str, Audit] = {}
     reads: dict[ModelName, SourceLocation] = {}
     unread: list[str] = []
@@ -130,7 +128,8 @@ def _plain(test: Node, name: str) -> str | None:
 
 
 def _is_proof(test: Node) -> bool:
-    """Return whether a passed test proves that no row fails, because it has no filter or limit."""
+    """Return whether a passed test proves that no row fails."""
+    # A filter or a limit may hide failing rows.
     config = test.config
     thresholds = (str(config.get(key) or _ANY[0]).strip() for key in ("warn_if", "error_if"))
     return (

@@ -223,9 +223,11 @@ _SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TA
 def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:
     """Return `incremental_predicates` as a condition over `source` and `target`.
 
-    With delete+insert, the predicates limit the deleted rows, so a column without a prefix
-    belongs to the target. The second value describes predicates that are ignored.
+    Returns:
+        The condition, and descriptions of ignored predicates.
     """
+    # With delete+insert, the predicates limit the deleted rows, so a column without a prefix
+    # belongs to the target.
     config = node.config
     given = texts(config.get("incremental_predicates") or config.get("predicates"))
     if not given:
@@ -349,7 +351,7 @@ def _condition(tokens: Sequence[Token], text: str, start: int, end: int) -> Cond
 
 
 def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expanded:
-    """Return the second branch, with the given conditions true while `this` is empty."""
+    """Return the second branch, changed so that the given conditions hold if `this` is empty."""
     none_yet = f"NOT EXISTS (SELECT 1 FROM {this})"
     return later.edited(
         Edit(one.start, one.end, f"({one.text}\n OR {none_yet})") for one in conditions

@@ -32,7 +32,8 @@ def python_source(
         reads: The tables that it reads, by dbt's names without quotes.
 
     Raises:
-        ProjectError: The model does not declare its columns' types, which are unknown before a run.
+        ProjectError: The model has no compiled code, or does not declare its columns and their
+            types.
     """
     if node.compiled_code is None:
         raise ProjectError(

@@ -39,14 +39,16 @@ def with_statements(
     rendered: Mapping[str, str],
     context: Context,
 ) -> tuple[Model, tuple[str, ...]]:
-    """Add a node's hooks and grants to its model; also return descriptions of ignored hooks.
-
-    A table's hooks run before and after its query. For a view, statements for the session (as SET)
-    run before its query, and post-hooks run after its publication.
+    """Add a node's hooks and grants to its model.
 
     Args:
         rendered: Hooks that dbt rendered, by key and index.
+
+    Returns:
+        The model, and descriptions of ignored hooks.
     """
+    # A table's hooks run before and after its query. For a view, statements for the session (as
+    # SET) run before its query, and post-hooks run after its publication.
     hooks, grants = _Hooks(node, rendered, context, model.location), context.grants
     before, after = hooks.statements("pre-hook"), hooks.statements("post-hook")
     given = [one for one in (*before, *after) if _first_word(one, "spark") in _RIGHTS]
@@ -155,11 +157,10 @@ def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
 def _over_this(text: str, node: Node, dialect: str) -> str:
     """Replace the name of the model's table in a hook with the table that is filled.
 
-    String literals keep the name, because readers of a log expect it.
-
     Raises:
         ProjectError: A bracket, string or comment is not closed.
     """
+    # String literals keep the name, because readers of a log expect it.
     texts = [
         range(token.start, token.end)
         for token in Token.split(text, dialect)
@@ -180,7 +181,7 @@ def _relation(node: Node) -> str:
 
 
 def _names_alone(text: str, node: Node, dialect: str) -> bool:
-    """Return whether a hook, outside strings, names its table without a schema."""
+    """Return whether a hook names its table without a schema, except in strings."""
     name, tokens = (
         node.relation[-1].lower(),
         Token.split(text, dialect),

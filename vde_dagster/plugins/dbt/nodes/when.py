@@ -16,15 +16,14 @@ _EXPORTED = frozenset({"kind", "version", "snapshot", "owner"})
 def read_times(meta: Mapping[str, Any], filling: Filling, settings: Settings) -> dict[str, Any]:
     """Return a node's schedule, as fields of `Model`.
 
-    A plan fills incremental models and snapshots up to the present. The last day or batch is
-    incomplete then, and the next plan fills it again.
-
     Args:
         meta: The node's whole `meta`; its key `vde` is read.
 
     Raises:
         ValueError: `meta.vde` has an unknown key, or a value that cannot be read.
     """
+    # A plan fills incremental models and snapshots up to the present. The last day or batch is
+    # incomplete then, and the next plan fills it again.
     given = _read_meta(meta)
     zone, often = str(given.get("cron_tz") or ""), BATCH_CRONS.get(filling.batch, "")
     try:

@@ -120,7 +120,7 @@ class Shown:
         """Return each dataset that a model reads, directly or through embedded models, once.
 
         Args:
-            fill: A fill; the versions of the datasets that it read are reported, as far as known.
+            fill: The fill that read the datasets, to report their versions.
         """
         found: dict[DatasetName, InputDataset] = {}
         for parent in self._parents(snapshot, set()):
@@ -205,7 +205,8 @@ class Shown:
         return found
 
     def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield the names of a table, production's view first, because receivers show the first."""
+        """Yield the names of a table, beginning with production's view."""
+        # Receivers show the first name.
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
             self._others[table.id] = [(env, entry.name) for env, entry in entries]

@@ -106,10 +106,7 @@ class _Sender:
     record: int = 0
 
     def send(self, events: Iterator[tuple[int, Event]]) -> None:
-        """Send all events; keep those that the receiver refuses.
-
-        If a receiver responds with a server error, the next event is tried: if the receiver accepts
-        the next event, and then fails at the first event again, the first event alone is at fault.
+        """Send all events, and store the events that the receiver refuses.
 
         Raises:
             Exception: The receiver cannot be reached, or accepts no events at present.
@@ -119,6 +116,8 @@ class _Sender:
             failure = self._try(event)
             if failure is None:
                 continue
+            # The receiver may have failed because of this event alone. Then it accepts the next
+            # event, and fails at this event again.
             following = next(events, None)
             if following is None:
                 raise failure
@@ -129,7 +128,7 @@ class _Sender:
                 self.refused.keep(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
-        """Send an event; return a server error, which this event alone may have caused."""
+        """Send an event, and return the error if the receiver responds with a server error."""
         from requests import HTTPError
         from requests.exceptions import RetryError
 
@@ -150,7 +149,7 @@ class _Sender:
 
 @dataclass
 class Refused:
-    """Events that a receiver refused: stored in a file, and listed by title and reason."""
+    """Events that a receiver refused."""
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
@@ -181,7 +180,7 @@ class Refused:
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
-        """Return the error that reports the refused events; the next delivery begins after them."""
+        """Return the error that reports the refused events."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "

@@ -43,7 +43,7 @@ class Publications:
     runs: Runs
 
     def events(self, record: OutboxRecord) -> Iterator[DatasetEvent | JobEvent | RunEvent]:
-        """Yield a record's events on environments and tables; none if the record was cleaned up."""
+        """Yield the events of a record about environments and tables."""
         if record.kind == "published":
             yield from self._published(record)
         elif record.kind == "audit":
@@ -119,7 +119,7 @@ class Publications:
     def _ended(
         self, at: str, before: Environment | None, now: Environment, shown: Shown
     ) -> Iterator[DatasetEvent]:
-        """Yield an event for each view that was dropped; its table may still exist."""
+        """Yield an event for each view that was dropped."""
         if before is None:
             return
         earlier = self._content(before)

@@ -46,7 +46,7 @@ def instant(at: datetime) -> str:
 
 @dataclass
 class Runs:
-    """Makes the events of plans and fills; reads each plan once."""
+    """Makes the events of plans and fills."""
 
     workspace: Workspace
     _plans: dict[str, tuple[Plan, Shown] | None] = field(default_factory=dict)
@@ -230,7 +230,7 @@ class Runs:
                 yield from audit_events(job, run, shown.output(snapshot), results)
 
     def _plan_started(self, record: OutboxRecord, plan: Plan, earliest: str) -> RunEvent:
-        """Return the start event of an attempt to apply a plan; it precedes the fills' events."""
+        """Return the start event of an attempt to apply a plan."""
         known = self.workspace.store.plans.record(plan.id)
         again = any(
             one.kind == "failed" and one.number < record.number
@@ -353,7 +353,7 @@ class _Fill:
         return next((one for one in (*waiting, *logged) if one.interval == self.interval), None)
 
     def audited(self, at: datetime) -> Iterator[RunEvent]:
-        """Yield the events of a run for the audits of the range; the run reads the filled table."""
+        """Yield the events of the run that audits the filled range."""
         table_id = self.record.subject["table"]
         results = self.runs.workspace.store.audits.results(plan_id=self.plan.id, table_id=table_id)
         own = [one for one in results if one.interval == self.interval and one.recorded_at <= at]
