@@ -48,7 +48,7 @@ FRESH_SECONDS = 1.0
 
 
 class EditorMemo(SnapshotMemo):
-    """A cache of snapshots in memory; it reads the project's cache on disk, but never writes it."""
+    """A cache of snapshots that reads the project's cache on disk, but never writes it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -73,7 +73,7 @@ class EditorMemo(SnapshotMemo):
         self._built[key] = built
 
     def save(self, *, keep: bool = False) -> None:
-        """Write nothing: the cache on disk is for saved files, not for typed texts."""
+        """Write nothing, because the cache on disk is only for saved files."""
 
     def keep(self, most: int) -> None:
         """Drop the least recently used entries."""
@@ -97,7 +97,10 @@ class Outlook:
 
 
 class Desk:
-    """Open texts of one project, compared with an environment; for one thread at a time."""
+    """The open texts of a project, compared with an environment.
+
+    Only one thread at a time may use a desk.
+    """
 
     def __init__(self, root: Path, environment: str = "prod") -> None:
         self.root, self.environment = root.resolve(), environment
@@ -136,10 +139,8 @@ class Desk:
             self._columns.clear()
 
     def folder_state(self) -> frozenset[tuple[str, int, int]]:
-        """Return path, size and modification time of the project's files, without reading them.
-
-        A client may not watch files, and `git checkout` in a terminal changes many at once.
-        """
+        """Return path, size and modification time of the project's files, without reading them."""
+        # A client may not watch files, and `git checkout` in a terminal changes many at once.
         with os.scandir(self.root) as entries:
             paths = {entry.name for entry in entries if entry.name.endswith(_READ_ENDINGS)}
         paths.update(_MANIFESTS)
@@ -183,10 +184,8 @@ class Desk:
         return reading
 
     def glance(self) -> Reading:
-        """Return the current texts with the last analysis, which may be older.
-
-        Used for requests during typing, which depend only on words.
-        """
+        """Return the current texts with the last analysis, which may be older."""
+        # Requests during typing depend only on words.
         if self._read is None:
             return self.read()
         with self._lock:

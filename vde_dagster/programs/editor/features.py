@@ -72,7 +72,11 @@ def add_features(server: VdeServer) -> None:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
     def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
-        """Register a function that handles a feature's requests; `none` is the empty response."""
+        """Register a function that handles a feature's requests.
+
+        Args:
+            none: The empty response.
+        """
 
         def register(question: Q) -> Q:
             @server.feature(feature, options)
@@ -179,11 +183,12 @@ def locations(server: VdeServer, reading: Reading, spans: Iterable[Span]) -> lis
 def _item(
     reading: Reading, path: str, offset: int, codec: PositionCodec, number: int, one: Completion
 ) -> lsp.CompletionItem:
-    """Return a completion with an explicit range, as clients differ on where words begin."""
+    """Return a completion in the client's form."""
     text = reading.text(path)
     start = offset
     while start and (text[start - 1].isalnum() or text[start - 1] in "_@"):
         start -= 1
+    # Clients differ on where words begin, so the range is explicit.
     edit = lsp.TextEdit(split_lines(text).range(start, offset, codec), one.label)
     return lsp.CompletionItem(
         one.label,
@@ -209,7 +214,8 @@ def _workspace_edit(
 
 
 def _move(server: VdeServer, edit: lsp.WorkspaceEdit, moved: tuple[str, str] | None) -> None:
-    """Add the rename of a file to an edit, so that it happens after the changes of the file."""
+    """Add the rename of a file to an edit."""
+    # The client renames the file after it has changed the file's text.
     if moved is None:
         return
     known = server.workspace.text_documents

@@ -78,9 +78,7 @@ def word_at(symbols: Symbols, path: str, offset: int) -> Mention:
 def rename(desk: Desk, symbols: Symbols, path: str, offset: int, new: str) -> dict[str, list[Edit]]:
     """Return the edits that rename a model, column, CTE or alias wherever it is used.
 
-    A query that shows a renamed column under its old name keeps doing so: the old name is added
-    as an alias. The result is checked first: it may add no mistake, and change no version of any
-    other column or of any model's rows.
+    If a query shows a renamed column under its old name, the old name is added as an alias.
 
     Raises:
         UsageError: The name is taken or invalid, a macro writes it, or something else would change.
@@ -187,11 +185,9 @@ def _model_renamed(
 
 
 def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) -> Edit:
-    """Return the edit of one mention.
-
-    A column in SELECT without an alias reads a column, and also names one. If only one of the
-    two is renamed, the edit adds an alias.
-    """
+    """Return the edit of one mention."""
+    # A column in SELECT without an alias reads a column, and also names one. If only one of the two
+    # is renamed, the edit adds an alias.
     span = one.span
     if one.keeps:
         return Edit(span.start, span.end, old + one.keeps.format(new))
@@ -206,7 +202,7 @@ def _edit(symbols: Symbols, one: Mention, symbol: Symbol, old: str, new: str) ->
 
 
 def _imagined(desk: Desk, before: Reading, new: str, texts: Mapping[str, str]) -> Reading:
-    """Read the project with new texts; refuse them if they cause a mistake that was not there."""
+    """Read the project with new texts, and refuse texts that cause new mistakes."""
     after = desk.imagine(texts)
     known = {str(one) for one in before.problems}
     # A warning in a reader's file, too, is about a name that no longer exists.

@@ -79,7 +79,10 @@ def at_cursor(reading: Reading, path: str, offset: int) -> Runnable:
 
 
 class Runner:
-    """Runs queries; one thread at a time may run them, and any thread may interrupt."""
+    """Runs queries for the editor.
+
+    Only one thread at a time may run a query. Any thread may interrupt it.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root

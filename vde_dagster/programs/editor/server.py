@@ -242,10 +242,8 @@ class VdeServer(LanguageServer):
             self._queries.discard(query)
 
     async def stop(self) -> None:
-        """Stop running and waiting queries.
-
-        LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
-        """
+        """Stop running and waiting queries."""
+        # LSP's own cancellation does not reach commands: pygls cancels only the waiting coroutine.
         stopped, self._queries = self._queries, set()
         waiting = {query for query in stopped if not query.cancel()}
         while waiting:  # They may be on their way to Spark.
@@ -254,7 +252,7 @@ class VdeServer(LanguageServer):
             waiting = (await loop.run_in_executor(None, ended)).not_done
 
     async def formatted(self, uri: str) -> list[lsp.TextEdit] | None:
-        """Return a document's edits by `vde format`; None if it cannot be formatted."""
+        """Return the edits that format a document; None if it cannot be formatted."""
         path = self.project_path(uri)
         if path is None or not path.endswith(".sql"):
             return None

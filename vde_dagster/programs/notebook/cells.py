@@ -60,7 +60,7 @@ class Notebook:
         """The `MODEL (…)` header in its first cell; None for a notebook that is not a model.
 
         Raises:
-            ProjectError: The header is in a code cell, which no kernel could run.
+            ProjectError: The header is in a code cell.
         """
         first = self.cells[0] if self.cells else None
         if first is None or not _HEADER.match(first.source):

@@ -76,7 +76,8 @@ def _is_own(magic: Any) -> bool:
 
 
 def _show_error(shell: Any, kind: type, error: VdeError, trace: Any, **how: Any) -> None:
-    """Report a mistake as commands do; a traceback would contain no line of the notebook."""
+    """Report a mistake as commands do."""
+    # A traceback would contain no line of the notebook.
     print("\n".join(error_lines(error)), file=sys.stderr)
 
 

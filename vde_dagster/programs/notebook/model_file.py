@@ -118,7 +118,7 @@ def _model(
 
 
 def _kind(header: Header, properties: ModelProperties, context: FileContext) -> Kind:
-    """Return the kind in the header, or FULL, as for Python models."""
+    """Return the kind in the header, by default FULL."""
     value = header.properties.get("kind")
     if value is None and "kind" not in context.defaults:
         return Full()

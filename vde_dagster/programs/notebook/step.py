@@ -49,7 +49,7 @@ def run_notebook(context: ModelContext, code: object) -> pa.Table:
     """Run the notebook that is one of the context's files, and return the rows that it yields.
 
     Args:
-        code: The function with the cells' code; the model's version depends on this code.
+        code: The function with the cells' code.
 
     Raises:
         ExecutionError: A cell failed, or yielded no rows.

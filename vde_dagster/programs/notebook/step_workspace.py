@@ -70,7 +70,7 @@ class StepWorkspace:
         return self._rows("read", environment, given)
 
     def ask(self, environment: str, sql: str, limit: int | None = None) -> Rows:
-        """Run a query over the models that the notebook reads; see `read`."""
+        """Run a query over the models that the notebook reads."""
         return self._rows("ask", environment, {"sql": sql, "limit": limit})
 
     def yields(self, rows: Any) -> None:

@@ -16,7 +16,7 @@ from vde_dagster.programs.notebook.step_workspace import StepWorkspace
 
 
 class NotebookWorkspace(Workspace):
-    """A workspace that stores the versions at which a notebook reads environments."""
+    """The workspace of a notebook, with the versions at which it reads environments."""
 
     @property
     def pins(self) -> dict[str, int]:

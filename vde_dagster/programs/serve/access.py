@@ -38,7 +38,7 @@ class Access:
     may_be_open: bool
 
     def reads_files(self, request: Request) -> None:
-        """Authorize reading an environment's files, and so all of its rows.
+        """Authorize reading all files of an environment.
 
         Raises:
             ServeError: The token is invalid, belongs to another environment, or has a row filter.

@@ -110,7 +110,7 @@ class AccessLog:
         self._file = file or sys.stderr
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, and write its line of the log after the response."""
+        """Handle a request, and log it after the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -224,7 +224,8 @@ class Places:
             del self._lines[client]
 
     def _leave(self) -> None:
-        """Give a place to the next client's first request; the client then takes the last turn."""
+        """Give the place to the first request of the next client."""
+        # That client then takes the last turn.
         if not self._lines:
             self._free += 1
             return
@@ -266,7 +267,7 @@ def chosen_format(asked: Format | None, accept: str) -> Format:
 
 
 def encode_page(page: Page, form: Format, version: Environment, model: str) -> bytes:
-    """Encode a page of rows; JSON also contains the environment's version.
+    """Encode a page of rows.
 
     Raises:
         UsageError: CSV cannot represent a column.

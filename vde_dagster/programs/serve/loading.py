@@ -31,12 +31,14 @@ _BYTES = 256 * 1024 * 1024
 
 
 def _size(answer: Tagged) -> int:
-    """Return a response's size in the cache; a minimum limits the cache to `_ANSWERS` responses."""
+    """Return a response's size in the cache."""
+    # The minimum limits the cache to `_ANSWERS` responses.
     return max(len(answer.content), _BYTES // _ANSWERS)
 
 
 def _cache_key(loader: Loader, served: ServedVersion, *asked: object) -> tuple[object, ...]:
-    """Return the cache key of a response, which depends only on a publication and arguments."""
+    """Return the cache key of a response."""
+    # A response depends only on a publication and the arguments.
     return served.version.publication_id, *asked
 
 
@@ -65,10 +67,13 @@ class Loader:
         return self._table(served, name, self._location(served, name))
 
     def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
-        """Return metadata for reading a model's rows here; raises as `table` does.
+        """Return metadata for reading a model's rows in this process.
 
-        If the model shows a column under two names, the metadata has the column twice, which
-        PyIceberg can read, but some engines cannot.
+        A column that the model shows under two names occurs twice in the metadata. PyIceberg can
+        read such metadata, but some engines cannot.
+
+        Raises:
+            ServeError: The table does not exist, or its data is gone or unknown.
         """
         if name not in served.doubled:
             return self._metadata(served, name, self._location(served, name))
@@ -203,10 +208,11 @@ class Loader:
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:
-    """Return a valid name of a metadata file. Some clients require it, even if no file is written.
+    """Return a valid name for a metadata file.
 
     Source: https://iceberg.apache.org/spec/#metastore-tables.
     """
+    # Some clients require a valid name, even if no file is written.
     own = uuid.UUID(digest("served", served.version.publication_id, str(name)))
     return f"{served.version.version:05}-{own}.metadata.json"
 

@@ -37,8 +37,9 @@ _VERSIONS = 32
 
 @dataclass
 class ServedVersion:
-    """One version of an environment; it never changes, so everything is read once."""
+    """One version of an environment."""
 
+    # A version never changes, so everything is read once.
     workspace: Workspace
     version: Environment
     repeats: Repeats
@@ -212,7 +213,7 @@ class WarehouseName:
 
     @classmethod
     def parse(cls, text: str) -> WarehouseName:
-        """Parse a name; the environment's name is checked when it is looked up.
+        """Parse a name without checking that the environment exists.
 
         Raises:
             UsageError: The client's catalog name is not allowed in a path.

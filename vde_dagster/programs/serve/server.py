@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Listens once it is entered as a context, and answers while it runs."""
+    """A server of a project's environments, which listens once it is entered as a context."""
 
     def __init__(self, workspace: Workspace, asked: Listening) -> None:
         self._limits = Limits(connections=asked.connections, by_address=asked.by_address)

@@ -370,7 +370,7 @@ def _ctes(tokens: Sequence[Token]) -> dict[str, list[Token]]:
 def _columns(
     reading: Reading, name: str, ctes: dict[str, list[Token]], budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a table of a query with their types."""
+    """Yield the columns of a query's table, with their types."""
     if name in ctes and budget:
         yield from _listed(reading, ctes[name], ctes, name, budget - 1)
         return

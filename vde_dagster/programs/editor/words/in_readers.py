@@ -146,13 +146,14 @@ class _Words(YamlWords):
             )
 
     def policies(self, tree: yaml.Node) -> Iterator[Mention]:
-        """Find quoted texts in rules that may name columns; a rename leaves them to the author."""
+        """Find quoted texts in rules that may name columns."""
         found = {match[3].lower(): match for match in _QUOTED.finditer(self.text)}
         for name in self.reading.snapshots if found else ():
             for column in column_names(self.reading.snapshots, name) or ():
                 match = found.get(column)
                 if match is not None and match[2].lower() in (column, f"{name}.{column}"):
                     span = Span(self.path, match.start(2), match.end(2))
+                    # The text may mean something else, so only its author can change it.
                     yield Mention(span, Symbol("column", name, column), by_hand=True)
 
     def relation(self, parts: Mapping[str, yaml.Node]) -> ModelName | None:

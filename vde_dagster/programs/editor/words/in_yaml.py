@@ -61,7 +61,8 @@ class YamlWords:
     text: str
 
     def word(self, node: yaml.Node, symbol: Symbol, *, defines: bool = False) -> Mention:
-        """Return a value as a mention; a value with escapes can only be changed by hand."""
+        """Return a value as a mention."""
+        # A value with escapes can only be changed by hand.
         start, is_written = self.start(node)
         span = Span(self.path, start, start + len(node.value))
         return Mention(span, symbol, defines, by_hand=not is_written)

@@ -66,7 +66,8 @@ def signature(reading: Reading, path: str, offset: int) -> Signature | None:
 
 
 def _active(parameters: tuple[str, ...], commas: int) -> int:
-    """Return the index of the parameter at the cursor; the last parameter may be repeated."""
+    """Return the index of the parameter at the cursor."""
+    # The last parameter may be repeated.
     return min(commas, max(len(parameters) - 1, 0))
 
 

@@ -84,7 +84,7 @@ class Symbols:
         return sorted(found, key=lambda one: (one.span.end - one.span.start, one.defines))
 
     def _elsewhere(self, path: str) -> Sequence[Mention]:
-        """Return the words of a file that does not define models: of tests, readers or audits."""
+        """Return the mentions in a file of tests, readers or audits."""
         if path in self._tests:
             return self.in_yaml(path)
         if path in self._readers.paths:
@@ -106,7 +106,8 @@ class Symbols:
         return symbol
 
     def definitions(self, symbol: Symbol) -> list[Mention]:
-        """Return the definitions of a symbol; a column from `*` is defined where it is named."""
+        """Return the definitions of a symbol."""
+        # A column from `*` is defined where it is named.
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
