@@ -148,13 +148,13 @@ def _values(
 ) -> Iterator[tuple[Any, int]]:
     """Yield the distinct values of a file's column with their counts.
 
-    Instants are rounded down to multiples of a step, so that there are few distinct values. The
-    start and end of every range are multiples of this step.
+    Instants are rounded down to multiples of a step that divides all ranges' starts and ends.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
 
+    # Rounding keeps the number of distinct values small.
     step = math.gcd(*counts.starts, *counts.ends)
     # Division rounds towards zero, so count from before all instants.
     first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)

@@ -61,7 +61,7 @@ class LakeHandles:
         return table_location(self.warehouse, ref, table_id)
 
     def left_by_others(self) -> list[str]:
-        """Return the warehouse folders that publications created, also for other state stores."""
+        """Return the warehouse folders that publications of any state store created."""
         names = self.files.folders(self.warehouse)
         return [name for name in names if name.startswith(("vde__", "_vde_"))]
 

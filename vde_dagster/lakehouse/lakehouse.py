@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 class Lakehouse(LakeHandles):
-    """A lakehouse with its operations: publish, recover and create tables.
+    """A lakehouse with its operations: publish, recover and create tables."""
 
-    Each operation imports its modules only when it is called, because a plan calls no operation.
-    """
+    # Each operation imports its modules only when it is called, because a plan calls no operation.
 
     @contextmanager
     def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:

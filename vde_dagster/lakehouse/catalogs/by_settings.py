@@ -51,9 +51,6 @@ def spark_catalog(
 ) -> SparkCatalog:
     """Return Spark's configuration for the catalog in a state database.
 
-    Schema version V1 is required for views. The cache is off, because with the cache a session
-    would read table states up to 30 s old.
-
     Args:
         search_path: PostgreSQL schemas for a login that writes to the state through views, or None.
     """
@@ -64,7 +61,9 @@ def spark_catalog(
         properties={
             "type": "jdbc",
             "warehouse": warehouse_uri(warehouse),
+            # Views require this version.
             "jdbc.schema-version": "V1",
+            # With the cache, a session would read table states up to 30 s old.
             "cache-enabled": "false",
             **for_spark(io or {}, warehouse),
             **options,

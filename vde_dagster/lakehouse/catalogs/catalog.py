@@ -41,16 +41,15 @@ class InTransaction:
 class Following:
     """Describes a catalog that changes its pointers after the state has decided a publication.
 
-    If a process ends in between, the next process completes the changes.
-
     Args:
         together: Whether the catalog can change many pointers atomically, not only one by one.
         keeps_pointers: Whether a pointer is the file that vde wrote. If False, the catalog writes
-            its own metadata file for each change of a table. It then has no views of vde, and
-            environments exist only in the state.
+            its own metadata file for each change of a table.
     """
 
+    # If a process ends between decision and change, the next process completes the changes.
     together: bool
+    # If False, the catalog has no views of vde, and environments exist only in the state.
     keeps_pointers: bool = True
     follows: ClassVar[bool] = True
 
@@ -72,7 +71,7 @@ class Pointer:
     Args:
         location: The current metadata file.
         kind: `TABLE` or `VIEW`.
-        change: Id of vde's last change; set by a catalog that writes its own metadata files.
+        change: Id of vde's last change; None unless the catalog writes its own metadata files.
     """
 
     location: str
@@ -145,7 +144,7 @@ class SparkCatalog:
 
 
 class ViewMirror(Protocol):
-    """Mirrored views: copies of environments' views, which no environment depends on."""
+    """Copies of environments' views in a catalog."""
 
     @property
     def wanted(self) -> bool:

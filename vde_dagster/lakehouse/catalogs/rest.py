@@ -202,7 +202,7 @@ def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
 
 
 def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[Any]) -> None:
-    """Check that a server stored a new branch, because audits need branches to isolate rows."""
+    """Check that a server stored a new branch."""
     there = made.get("metadata", {}).get("refs", {})
     wanted = [one["ref-name"] for one in changes if one["action"] == "set-snapshot-ref"]
     lost = [name for name in wanted if name not in there]

@@ -91,15 +91,13 @@ class SqlCatalog:
         return [Pointer(row[0], row[1] or TABLE) for row in rows if row[0] is not None]
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
-        """Compare and swap the pointers, either all or none.
-
-        The transaction is exclusive (SQLite) or serializable (PostgreSQL), so no pointer can
-        change between the comparison and the commit.
-        """
+        """Compare and swap the pointers, either all or none."""
         if within is None:
             return self._store.database.run_transaction(
                 lambda conn: self.swap(swaps, conn), name="catalog.swap", idempotent=False
             )
+        # The transaction is exclusive (SQLite) or serializable (PostgreSQL), so no pointer
+        # can change between this comparison and the commit.
         pointers = self.pointers([swap.ref for swap in swaps], within)
         for swap in swaps:
             swap.require_unmoved(pointers.get(swap.ref))

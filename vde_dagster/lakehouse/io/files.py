@@ -115,7 +115,7 @@ class MetadataFiles:
         return len(self.file_io(location).new_input(location))
 
     def list_files(self, folder: str) -> Iterator[StoredFile]:
-        """Yield every file below a folder, which need not exist."""
+        """Yield every file below a folder, or nothing if the folder does not exist."""
         path = local_path(folder)
         if path is not None:
             yield from _list_local(path, folder)
@@ -281,13 +281,11 @@ class MetadataFiles:
 
 @contextmanager
 def _flushed(folders: set[str]) -> Iterator[None]:
-    """Create folders, run the block, and then flush the file systems of the folders.
-
-    The folders are opened before anything is written, because a file system reports a write error
-    only to descriptors that were open when the error occurred.
-    """
+    """Create folders, run the block, and then flush the file systems of the folders."""
     syncfs = _syncfs()
     with ExitStack() as stack:
+        # The folders are opened before anything is written, because a file system reports a write
+        # error only to descriptors that were open when the error occurred.
         opened: dict[int, int] = {}
         for folder in sorted(folders):
             os.makedirs(folder, exist_ok=True)

@@ -58,8 +58,7 @@ def _remote_flaw(location: str, warehouse: str) -> str | None:
 def place_key(location: str) -> str:
     """Return a key for a location; all spellings of the same place have the same key.
 
-    Places that differ only in case or in Unicode normalization have the same key, because some
-    file systems treat them as the same place.
+    Case and Unicode normalization make no difference.
     """
     path = local_path(location)
     if path is None:
@@ -67,6 +66,7 @@ def place_key(location: str) -> str:
         text = f"{_scheme(scheme)}://{rest.rstrip('/')}"
     else:
         text = os.path.normpath(path)
+    # Some file systems treat places that differ only in case or normalization as one place.
     return text.casefold() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
 
 

@@ -36,10 +36,8 @@ def local_path(location: str) -> str | None:
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:
-    """Return the base location of a physical table; its last folder ends with the table's id.
-
-    Characters that storages do not treat as part of a name are left out.
-    """
+    """Return the base location of a physical table; its last folder ends with the table's id."""
+    # Characters that storages do not treat as part of a name are left out.
     return f"{warehouse.rstrip('/')}/{_plain(ref.namespace)}/{_plain(ref.name)}-{table_id}"
 
 
@@ -66,7 +64,7 @@ def require_inside(location: str) -> str:
 
 
 def is_tables_own(location: str, table_id: str) -> bool:
-    """Return whether a base location ends with a table's id, so that only this table uses it."""
+    """Return whether a base location ends with a table's id."""
     return table_id in location.rstrip("/").rsplit("/", 1)[-1]
 
 

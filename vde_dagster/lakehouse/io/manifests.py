@@ -191,8 +191,6 @@ def _unreadable(error: Exception) -> str:
 def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> bool:
     """Return False if a manifest certainly names none of the given files, otherwise True.
 
-    The file's bytes are searched for the names, which is ten times faster than reading its entries.
-
     Args:
         names: File names without folders; their case does not matter.
 
@@ -201,6 +199,7 @@ def may_name(files: MetadataFiles, location: str, names: Collection[str]) -> boo
     """
     if len(names) > _MOST_NAMES or not all(name and name.isascii() for name in names):
         return True
+    # Searching the file's bytes for the names is ten times faster than reading its entries.
     wanted = [name.lower().encode() for name in names]
     what = "a manifest"
     header, blocks = _read_avro(files.read_whole(location, what), what, location)

@@ -23,9 +23,6 @@ _MOST_FILES = 100
 def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> None:
     """Rewrite the files of tables with many deleted rows.
 
-    A table that is being filled is left for the next cleanup. If Spark is not available, all tables
-    are left.
-
     Args:
         kept: Ids of the tables that the janitor keeps.
     """
@@ -35,6 +32,8 @@ def compact_tables(run: Cleaning, kept: Collection[str], compact: Compact) -> No
         reason = why_compacted(head.get("summary", {})) if head is not None else None
         if reason is not None:
             decision = Decision("compact_table", str(table.ref), reason)
+            # A table that is being filled is left for the next cleanup. Without Spark,
+            # all tables are left.
             run.act(decision, partial(_compact, run, table.id, table.ref, compact))
 
 

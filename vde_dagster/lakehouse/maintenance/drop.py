@@ -26,9 +26,10 @@ _AT_ONCE = 100
 
 
 def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
-    """Delete tables after their grace time: first the catalog's pointer, then the files."""
+    """Delete given-up tables whose grace time is over."""
     waiting = list(tables)
     for start in range(0, len(waiting), _AT_ONCE):
+        # The catalog's pointers are removed first, and the files only after that.
         _drop_some(run, [_Drop(table) for table in waiting[start : start + _AT_ONCE]])
 
 
@@ -49,7 +50,7 @@ class _Drop:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a kept object refers to a file in the table's folder, so that all files stay."""
+        """Whether a kept object refers to a file in the table's folder."""
         return self.refusal is not None and self.folder is not None
 
     def decision(self, run: Cleaning) -> Decision:
@@ -94,7 +95,7 @@ def _report_kept(run: Cleaning, drop: _Drop, decision: Decision) -> None:
 
 
 def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
-    """Delete a claimed table's folder; a refusal is reported once, and the folder stays."""
+    """Delete the folder of a claimed table, or report why it stays."""
     if drop.is_kept:
         _report_kept(run, drop, decision)
         return
@@ -102,6 +103,7 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
         drop_branch(run, drop.table.ref, drop.table.branch)  # and nothing else of its table
     elif drop.folder is not None:
         run.lakehouse.files.delete_tree(drop.folder, "janitor.delete_tree")
+    # Finished even if the deletion was refused, so that this is reported only once.
     run.store.ledger.finish_dropping(drop.table.id)
     if drop.refusal is None:
         run.report(replace(decision, outcome="done"))
@@ -111,17 +113,14 @@ def _delete(run: Cleaning, drop: _Drop, decision: Decision) -> None:
 
 
 def _find_folder(run: Cleaning, drop: _Drop) -> None:
-    """Find a table's metadata pointer and folder, and verify that both belong to the table.
-
-    The name in the state store does not prove this: the catalog may have another table under that
-    name.
-    """
+    """Find a table's metadata pointer and folder, and verify that both belong to the table."""
     lakehouse, table = run.lakehouse, drop.table
     if table.branch is not None:
         return
     made = lakehouse.table_location(table.ref, table.id)
     # A table whose creation was interrupted is in no catalog, but may have left files here.
     drop.folder = table.location or made
+    # The catalog may have another table under this name.
     pointer = lakehouse.metadata_location(table.ref)
     if pointer is None:
         if flaw_inside(drop.folder, lakehouse.warehouse) is None and not _has_own(run, drop):
@@ -170,12 +169,13 @@ def _rule_folders(run: Cleaning, drops: Sequence[_Drop], own: Collection[str] = 
 
 
 def _claim(run: Cleaning, drop: _Drop) -> bool:
-    """Mark a table as being dropped, so that no publication can use it; return False if in use."""
+    """Mark a table as being dropped; return False if it is in use."""
     store, table = run.store, drop.table
 
     def work(conn: Connection) -> bool:
         if not store.ledger.start_dropping(conn, table.id, drop.folder):
             return False
+        # In the same transaction, so that no publication can use the table in between.
         if drop.pointer is not None:
             run.lakehouse.catalog.swap([Swap(table.ref, TABLE, drop.pointer, None)], conn)
         return True

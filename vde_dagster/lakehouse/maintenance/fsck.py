@@ -86,7 +86,7 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether published data or the state is affected; other findings are only hints."""
+        """Whether the finding affects published data or the state."""
         return self.problem not in ("new_state", "stranger", "orphans")
 
     def to_json(self) -> dict[str, str | None]:

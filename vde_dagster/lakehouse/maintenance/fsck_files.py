@@ -258,13 +258,14 @@ def _damaged_metadata(one: Checked, damage: str) -> DamagedFileError:
 
 
 def _once(nodes: Iterable[_Node], location: Callable[[Any], str | None]) -> list[_Node]:
-    """Remove repeated files; of equal files, prefer a node that current readers need."""
+    """Remove repeated files."""
     found: dict[str, _Node] = {}
     for node in nodes:
         place = location(node.of)
         if place is None:
             continue  # a snapshot of format 1 that lists its manifests itself
         known = found.get(place)
+        # Of equal files, a file that current readers need is preferred.
         if known is None or (node.is_current and not known.is_current):
             found[place] = node
     return list(found.values())

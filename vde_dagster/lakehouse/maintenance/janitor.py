@@ -247,10 +247,7 @@ def expire_snapshots(
     forgotten: Collection[tuple[str, int]] = (),
     holds: Holds = MappingProxyType({}),
 ) -> None:
-    """Expire replaced Iceberg snapshots of live tables after their retention time.
-
-    Snapshots that versions pin, or that readers of changes still need, are kept.
-    """
+    """Expire replaced Iceberg snapshots of live tables after their retention time."""
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
@@ -259,6 +256,7 @@ def expire_snapshots(
         past = superseded(metadata, oldest_ms)
         if not past:
             continue
+        # Snapshots that versions pin, or that readers of changes still need, are kept.
         pins = run.store.pins.kept(table.ref, forgotten)
         read = [hold for hold in holds.get(table.id, ()) if hold.snapshot_id in past]
         held = frozenset(hold.snapshot_id for hold in read if not hold.lapsed)

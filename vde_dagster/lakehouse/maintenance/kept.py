@@ -79,9 +79,10 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """All files that kept objects name. They are read on first use, and again if pointers moved."""
+    """The files that kept objects name."""
 
     lakehouse: LakeHandles
+    # Read on first use, and again if pointers moved.
     _tables: dict[str, _TableNames] = field(default_factory=dict)
     _pointers: frozenset[str] = frozenset()
 
@@ -203,7 +204,7 @@ class Kept:
         return found
 
     def _named_by_tables(self, wanted: Set[str], *, whole: bool) -> dict[str, Ruling]:
-        """Search files in the metadata of all tables; read a table again if it moved meanwhile."""
+        """Search the metadata of all tables for the names of files."""
         found: dict[str, Ruling] = {}
         in_folder: dict[str, set[str]] = {}
         for key in wanted:
@@ -211,6 +212,7 @@ class Kept:
                 in_folder.setdefault(above, set()).add(key)
         self._refresh(whole=whole)
         new = [*self._tables.values()] if wanted else []
+        # A table that moves during the search is read again.
         for _ in range(_MOST_TURNS):
             for names in new:
                 self._look_up(names, in_folder.get(names.folder, set()), wanted, found)
@@ -222,11 +224,9 @@ class Kept:
     def _look_up(
         self, names: _TableNames, here: Set[str], wanted: Set[str], found: dict[str, Ruling]
     ) -> None:
-        """Search one table's metadata for the names of files.
-
-        If the ledger has the table, only files in the table's folder are searched. Otherwise all
-        wanted files are searched.
-        """
+        """Search one table's metadata for the names of files."""
+        # A table of the ledger uses only files in its folder. Other tables may use any of
+        # the files.
         asked = (here if names.is_known else wanted) - found.keys()
         if not asked:
             return
@@ -307,7 +307,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file and its content, or None in place of the content of an unreadable file."""
+    """A metadata file with its content; the content of an unreadable file is None."""
 
     location: str
     folder_location: str

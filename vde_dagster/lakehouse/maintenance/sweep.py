@@ -75,7 +75,7 @@ _FILES_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of the janitor about a subject; the outcome `kept` means that it stays."""
+    """A decision of the janitor about an object."""
 
     action: Action
     subject: str
@@ -114,8 +114,9 @@ class Cleaning:
         self.decisions.append(decision)
 
     def leave(self, subject: str, error: VdeError | OSError) -> None:
-        """Report that a table stays because a file cannot be read; report each file only once."""
+        """Report that a table is kept because one of its files cannot be read."""
         file = error.file if isinstance(error, DamagedFileError) else str(error)
+        # Each file is reported only once.
         if file not in self._damaged:
             self._damaged.add(file)
             reason = "nothing of it is removed as long as it cannot be read"
@@ -215,10 +216,7 @@ def drop_branch(run: Cleaning, ref: TableRef, branch: str) -> bool:
 def change_own_table(
     run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
 ) -> bool:
-    """Apply a change to a table: write its next metadata file and swap its pointer.
-
-    Files that become unused are recorded in the same transaction, and deleted after the grace time.
-    """
+    """Apply a change to a table: write its next metadata file and swap its pointer."""
     lakehouse = run.lakehouse
     table = lakehouse.find_table(ref)
     updates = change(table.metadata) if table is not None else ()
@@ -235,6 +233,7 @@ def change_own_table(
             lambda conn: run.store.publications.note_unused_files(conn, new), name=f"{name}.note"
         )
     unused += [one.swap.before or "" for one in shown]
+    # Files that become unused are recorded with the change, and deleted after the grace time.
     also = TableCommit(unused_files=tuple(unused))
     change_table(lakehouse, table, ref, updates, name, also, shown)
     return True
@@ -423,12 +422,13 @@ def _why_left_over(record: PublicationRecord) -> str:
 def _delete_files(
     run: Cleaning, record: PublicationRecord, decision: Decision, ruled: Mapping[str, Ruling]
 ) -> None:
-    """Delete the files of a publication that may be deleted; report refused files once."""
+    """Delete the files of a publication that may be deleted."""
     free = [file for file, ruling in ruled.items() if ruling.verdict == "free"]
     run.lakehouse.files.delete_all(free, "janitor.delete_file")
     if any(ruling.verdict == "waiting" for ruling in ruled.values()):
         run.report(replace(decision, outcome="kept", reason=_first(ruled, "waiting")))
         return
+    # Marked even if deletions were refused, so that these are reported only once.
     run.store.publications.mark_cleaned(record.id)
     if any(ruling.verdict == "refused" for ruling in ruled.values()):
         error = f"{_first(ruled, 'refused')}: not deleted"

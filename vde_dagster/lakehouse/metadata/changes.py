@@ -111,8 +111,6 @@ def move_back(
 ) -> Updates:
     """Return the updates that set `main`, or the branch `into`, to an earlier snapshot.
 
-    Later snapshots stay until they expire, and the snapshot log keeps its entries.
-
     Raises:
         ConflictError: The snapshot is gone.
     """
@@ -126,6 +124,7 @@ def move_back(
         )
     if snapshot_id == head_of(metadata, into):
         return ended
+    # Later snapshots stay until they expire, and the snapshot log keeps its entries.
     return (*set_branch(metadata, into or MAIN, snapshot_id), *ended)
 
 
@@ -205,7 +204,7 @@ def _with_missing_fields(kind: Any, wanted: exp.DataType, ids: Iterator[int]) ->
 
 
 def widen_columns(metadata: Json, types: Mapping[str, str]) -> Updates:
-    """Return the updates that widen column types; stored files stay unchanged.
+    """Return the updates that widen column types.
 
     Raises:
         ConflictError: The column's current type cannot be promoted to the new type.

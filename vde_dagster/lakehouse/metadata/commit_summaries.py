@@ -85,14 +85,15 @@ _SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 class BranchName:
     """The parts of a branch's name, such as `vde_prod-1f_12s`.
 
-    Each attempt to apply a plan writes to its own branch. If an attempt stalls and loses its lease,
-    it may continue to write later. Its branch is never published, so its commits have no effect.
+    Each attempt to apply a plan writes to its own branch.
 
     Args:
         shared: Whether the attempt read only published data, so that another plan may reuse the
             branch.
     """
 
+    # An attempt that stalls and loses its lease may continue to write later. Its branch is never
+    # published, so its commits have no effect.
     plan_id: str
     attempt: int
     shared: bool
@@ -110,7 +111,7 @@ def parse_branch(name: str) -> BranchName | None:
 
 
 def scratch_branch(plan_id: str) -> str:
-    """Return a new name for a temporary branch, which prepares a write and is then removed."""
+    """Return a new name for a temporary branch."""
     return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
 
 
@@ -260,8 +261,7 @@ def is_quiet(summary: dict[str, str]) -> bool:
     """Return whether a commit's summary shows that no row was added or removed.
 
     The operation `replace` means that files were rewritten with the same rows
-    (https://iceberg.apache.org/spec/#snapshots). For other operations, the counts in the summary
-    decide. Writers may omit counts; a summary without totals is not quiet.
+    (https://iceberg.apache.org/spec/#snapshots). A summary without totals is not quiet.
 
     >>> is_quiet({"operation": "replace", "added-records": "5", "deleted-records": "5"})
     True

@@ -208,8 +208,7 @@ def build_schema(
 ) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    Columns get the first ids of `ids`, and nested fields the next ones. By default, ids start at 0,
-    as in views that Iceberg's Java library writes.
+    Columns get the first ids of `ids`, and nested fields the next ones. By default, ids start at 0.
     """
     listed = list(columns)
     ids = itertools.count() if ids is None else ids

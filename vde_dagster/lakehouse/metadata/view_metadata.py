@@ -151,7 +151,7 @@ def _after(log: list[dict[str, Any]], now_ms: int) -> int:
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
-    """Return the properties of a view: vde's are replaced, other programs' are kept."""
+    """Return the next properties of a view; properties of other programs are preserved."""
     ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value

@@ -80,9 +80,6 @@ def commit_swap(
 ) -> None:
     """Write files and change one pointer, in the transaction that records the change in the state.
 
-    If the catalog is outside the state's transactions, the change is announced first, so that
-    `finish_publication.recover` can complete it if the process ends in between.
-
     Args:
         also: State changes to write in the same transaction, with their conditions.
         shown: New metadata of tables that only show this table; only on `InTransaction` catalogs.
@@ -93,6 +90,8 @@ def commit_swap(
         UnknownOutcomeError: The commit's response was lost several times.
     """
     store, catalog, also = lakehouse.store, lakehouse.catalog, also or TableCommit()
+    # If the catalog is outside the state's transactions, the change is announced first. If the
+    # process then ends, `finish_publication.recover` can complete the change.
     atomic = not catalog.form.follows
     in_doubt = False
 
@@ -177,8 +176,6 @@ def change_at_last(
 ) -> dict[str, Any]:
     """Change a table; if another writer was faster, try again with the table's newest metadata.
 
-    A random pause before each further attempt prevents that two processes conflict again and again.
-
     Args:
         change: Returns the updates for given metadata.
         also: State changes to write in the same transaction. A function is called after `change`
@@ -198,6 +195,7 @@ def change_at_last(
         except PointerMovedError:
             if attempt >= _ATTEMPTS:
                 raise
+        # A random pause, so that two processes do not conflict again and again.
         time.sleep(random.uniform(0, _PAUSE_SECONDS * attempt))
         attempt += 1
 

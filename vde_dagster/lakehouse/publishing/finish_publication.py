@@ -48,10 +48,7 @@ _BATCH = 20
 
 
 def recover(lakehouse: LakeHandles) -> bool:
-    """Complete publications that the state has decided; return whether there were any.
-
-    A publication that contradicts the state is not completed; `vde fsck` reports it.
-    """
+    """Complete publications that the state has decided; return whether there were any."""
     if not lakehouse.catalog.form.follows:
         return False
     store, settled = lakehouse.store, False
@@ -70,7 +67,7 @@ def recover(lakehouse: LakeHandles) -> bool:
 
 
 def _may_settle(store: StateStore, record: PublicationRecord) -> bool:
-    """Return whether this login may finish a publication; production needs the right `publish`."""
+    """Return whether this login may finish a publication."""
     return record.environment != PRODUCTION or store.rights.has("publish")
 
 
@@ -109,17 +106,15 @@ def settle(lakehouse: LakeHandles, publication_id: str) -> None:
 def _settle(
     lakehouse: LakeHandles, record: PublicationRecord, files: Sequence[PublishedFile]
 ) -> None:
-    """Move tables and views, and record the filled ranges of the moved tables.
-
-    A view whose pointer is not at the expected file is left alone. Either it has moved already, or
-    another program replaced it. In the second case, the environment's next publication restores it.
-    """
+    """Move tables and views, and record the filled ranges of the moved tables."""
     store, catalog = lakehouse.store, lakehouse.catalog
 
     def work(conn: Connection) -> None:
         if not store.publications.is_unsettled(conn, record.id):
             return
         now = catalog.pointers([file.ref for file in files if file.ref is not None])
+        # A view at an unexpected file is left alone. Either it has moved already, or another
+        # program replaced it. In the second case, the environment's next publication restores it.
         swaps, written = _changes(lakehouse, files, now)
 
         def move() -> None:
@@ -177,7 +172,7 @@ def _changes(
 
 
 def _record_what_moved(lakehouse: LakeHandles) -> bool:
-    """Record fills whose commits are on `main` although no process has recorded them as filled."""
+    """Record fills that are committed to `main` but not recorded in the state."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in store.pending.all().items():
         known = store.tables.load([table_id]).get(table_id)

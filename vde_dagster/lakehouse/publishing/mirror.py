@@ -71,14 +71,15 @@ def want(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> 
 
 
 def follow(lakehouse: LakeHandles) -> None:
-    """Write the mirrored views that are not current; record the reason for each failed view.
+    """Write the mirrored views that are not current.
 
-    If the catalog cannot be reached, no error is raised, because the publication has happened.
-    `vde environments` shows since when a mirror is outdated.
+    Failures are recorded, and raise no error.
     """
     if lakehouse.catalog.mirror is None:
         return
     store, catalog = lakehouse.store, lakehouse.catalog.name
+    # The publication has happened already, so a failure must not raise an error. The command
+    # `vde environments` shows since when a mirror is outdated.
     for _ in range(_TRIES):
         waiting = store.mirror.waiting(catalog)
         if not waiting:
@@ -137,7 +138,8 @@ def _write_all(
 
 
 def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
-    """Split views into growing batches, so that little time is lost if the catalog refuses all."""
+    """Split views into batches of growing size."""
+    # The first batches are small, so that little time is lost if the catalog refuses all.
     done, size = 0, 1
     while done < len(views):
         yield views[done : done + size]

@@ -43,20 +43,20 @@ class PreparedPins:
     """Heads of tables, read before a publication's transaction.
 
     Args:
-        heads: By table id, the heads of tables that the publication moves or adds, or whose
-            columns it changes.
+        heads: By table id, the heads of tables that the publication moves or adds, or whose columns
+            it changes.
         places: By table id, the names and branches of tables that the publication adds or changes.
-            Other processes may write to these tables until the publication commits.
         gone: Ids of tables that the environment no longer shows.
     """
 
     heads: Mapping[str, Head]
+    # Other processes may write to these tables until the publication commits.
     places: Mapping[str, Place]
     gone: frozenset[str]
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Return the head of a branch (or `main`) from a table's metadata, as readers see it."""
+    """Return the head of a branch (or `main`) from a table's metadata."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -98,9 +98,12 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Return the heads of tables; read the metadata file if a known head is not current.
+    """Return the heads of tables.
 
-    A table that does not exist or whose file is missing is left out; `vde fsck` reports it.
+    A table that does not exist, or whose metadata file is missing, is left out.
+
+    Args:
+        known: Heads that were read earlier, by table id. Heads that are still current are reused.
     """
 
     def read(item: tuple[str, Place]) -> Head | None:
@@ -188,8 +191,7 @@ def pinned_metadata(
 ) -> dict[str, Any] | None:
     """Return a table's metadata reduced to a model's columns and one pinned snapshot.
 
-    Return None if the snapshot no longer exists. The snapshot gets the reduced schema, because some
-    readers use a snapshot's own schema.
+    Return None if the snapshot no longer exists.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]
@@ -202,6 +204,7 @@ def pinned_metadata(
     shown = with_other_columns(at_pin, columns, docs, table_uuid, properties, updated, shown_fields)
     shown_schema = shown["current-schema-id"]
     snapshot = snapshots.get(snapshot_id or 0)
+    # Some readers use the schema of the snapshot, so it also gets the reduced schema.
     listed = [{**snapshot, "schema-id": shown_schema}] if snapshot is not None else []
     shown |= {
         "schemas": [one for one in shown["schemas"] if one["schema-id"] == shown_schema],

@@ -50,8 +50,8 @@ class PreparedPublication:
 
     Args:
         announced: The changes to store with the publication, so that another process can finish it.
-        sources: Metadata files of physical tables that are shown through published tables and do
-            not change in this publication, by the physical table's name.
+        sources: Metadata files of unchanged physical tables that a published table shows, by the
+            physical table's name.
     """
 
     swaps: tuple[Swap, ...]
@@ -82,8 +82,8 @@ class Differences:
         changed: Definitions that the catalog does not have, each with the current pointer.
         dropped: Views to drop, each with the current pointer.
         taken: Errors for views whose name belongs to another object, by the view's name.
-        sources: Metadata files of physical tables that are published through another table in place
-            of a view, by the physical table's name.
+        sources: Metadata files of physical tables that a published table shows, by the physical
+            table's name.
     """
 
     changed: tuple[tuple[ViewDefinition, Pointer | None], ...]

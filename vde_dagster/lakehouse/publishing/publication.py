@@ -49,14 +49,14 @@ class FastForward:
     """A move of a table's `main` to the rows that a plan wrote on a branch.
 
     Args:
-        expected_main: The snapshot at which `main` must be. None if `main` may be at any ancestor
-            of the branch, so that no commit on it is lost.
+        expected_main: The snapshot at which `main` must be; None allows any ancestor of the branch.
         into: The branch that moves in place of `main`, for a preview.
     """
 
     ref: TableRef
     table_id: str
     branch: str
+    # An ancestor of the branch is moved without losing a commit.
     expected_main: int | None = None
     into: str | None = None
 
@@ -69,8 +69,8 @@ class Return:
         filled: The ranges that were filled in the earlier snapshot.
         expected: The current snapshot; if the table has another one, the rollback fails.
         into: The branch that moves in place of `main`, for a preview.
-        as_of: Ranges that became outdated after this time (UTC) become valid again, because their
-            inputs are also rolled back. None leaves outdated ranges unchanged.
+        as_of: Time (UTC). Ranges that became outdated later become valid again. None leaves
+            outdated ranges unchanged.
     """
 
     ref: TableRef
@@ -113,12 +113,10 @@ class Publication:
     Args:
         dropped: Views to remove; views that vde did not publish stay.
         ends_environment: Whether the environment is dropped with all its views.
-        changed: Ranges that a restatement computed again, so that rows computed from them become
-            outdated.
+        changed: Ranges that a restatement computed again.
         snapshots: Snapshots of the environment that are already in memory, by id.
         before_and_after: New statements to run before and after later runs; None for no change.
-        sources: (environment, version) whose pins the entries use. The versions must still exist
-            when the publication commits.
+        sources: Versions whose pins the entries use, as (environment, version).
     """
 
     environment: Environment
@@ -130,12 +128,14 @@ class Publication:
     leases: tuple[Lease, ...] = ()
     statements: tuple[tuple[ModelName, str], ...] = ()
     ends_environment: bool = False
+    # Rows that were computed from these ranges become outdated.
     changed: Changed | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     deployments: tuple[Deployment, ...] = ()
     returns: tuple[Return, ...] = ()
     holding: tuple[Holding, ...] = ()
     before_and_after: EnvironmentStatements | None = None
+    # These versions must still exist when the publication commits.
     sources: tuple[tuple[str, int], ...] = ()
 
 
@@ -170,8 +170,7 @@ class TableMove:
         """Return updates for the part of the change that the current metadata does not have yet.
 
         Args:
-            to: The commit that a branch moves to, as stored with the publication. Older versions of
-                vde stored None, and removed the plan's branch after the move.
+            to: The commit that a branch moves to; None in publications of older versions of vde.
 
         Raises:
             ConflictError: `main` was written by a program other than vde.
@@ -180,6 +179,7 @@ class TableMove:
         if self.back is not None:
             arrived = head == self.back.snapshot_id
         elif self.forward is not None and to is None:
+            # Older versions of vde removed the plan's branch after the move.
             arrived = head_of(metadata, self.forward.branch) is None
         else:
             arrived = to in ancestors(metadata, head)
@@ -259,11 +259,7 @@ def table_moves(publication: Publication) -> list[TableMove]:
 
 
 def _return(metadata: dict[str, Any], back: Return) -> Updates:
-    """Return the updates that set `main`, or a preview's branch, back to an earlier snapshot.
-
-    Branches of plans are also removed, because their unpublished commits are based on rows that the
-    rollback removes, or fill ranges that must be computed again.
-    """
+    """Return the updates that set `main`, or a preview's branch, back to an earlier snapshot."""
     now = head_of(metadata, back.into)
     if now not in (back.expected, back.snapshot_id):
         raise ConflictError(
@@ -271,12 +267,14 @@ def _return(metadata: dict[str, Any], back: Return) -> Updates:
             f"{now}, not at {back.expected}",
             hint="roll back again",
         )
+    # Branches of plans end, too. Their unpublished commits are based on rows that the rollback
+    # removes, or fill ranges that must be computed again.
     ended = attempts(metadata, back.table_id, back.into)
     return move_back(metadata, back.snapshot_id, str(back.ref), back.into, ended)
 
 
 def attempts(metadata: dict[str, Any], table_id: str, into: str | None) -> set[str]:
-    """Return the branches of plans with unpublished commits to this table or preview only."""
+    """Return the branches of plans whose unpublished commits are all in this table or preview."""
     shown = ancestors(metadata, head_of(metadata, into))
     found = set()
     for name in metadata.get("refs", {}):

@@ -266,7 +266,7 @@ def _commit(
 def _hold(
     conn: Connection, lakehouse: LakeHandles, publication: Publication, other: PreparedHolding
 ) -> None:
-    """Write a new version of another environment that keeps showing its tables' earlier rows."""
+    """Write a version of another environment that shows the earlier rows of its tables."""
     store, holding = lakehouse.store, other.holding
     made = store.environments.write_version(
         conn, holding.environment, holding.base_version, act="hold"
@@ -277,15 +277,13 @@ def _hold(
 
 
 def _return_tables(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Restore the filled ranges of the tables that are rolled back.
-
-    An outside catalog moves the tables only after this transaction. Until then, only ranges that
-    are filled both before and after the rollback count as filled.
-    """
+    """Restore the filled ranges of the tables that are rolled back."""
     if not publication.returns:
         return
     now = filled_ranges(conn, [one.table_id for one in publication.returns])
     for one in publication.returns:
+        # An outside catalog moves the tables only after this transaction. Until then, only ranges
+        # that are filled both before and after the rollback count as filled.
         later = one.moves and lakehouse.catalog.form.follows
         filled = one.filled & now.get(one.table_id, IntervalSet()) if later else one.filled
         restore_filled(conn, one.table_id, filled)

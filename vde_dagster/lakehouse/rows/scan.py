@@ -126,12 +126,10 @@ def _state(task: FileScanTask) -> FileState:
 
 
 class _Planner(ManifestGroupPlanner):
-    """Finds the files to scan, without computing a residual condition for each file.
-
-    PyIceberg would compute it from partition values, and fail on NULL.
-    """
+    """Finds the files to scan, without computing a residual condition for each file."""
 
     def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
+        # PyIceberg would compute the condition from partition values, and fail on NULL.
         evaluator = UnpartitionedResidualEvaluator(self.table_metadata.schema(), AlwaysTrue())
 
         def nothing_left(file: DataFile) -> ResidualEvaluator:
