@@ -101,7 +101,7 @@ class Mark:
     """Result of the search for unreachable records.
 
     Args:
-        held_back: Unreachable tables beyond the limit of one cleanup, left for the next one.
+        held_back: Unreachable tables that exceed the limit of one cleanup.
         forgotten: Each (environment, version) no longer kept for a rollback, with the reason.
         dead_plans: Open plans that can no longer be applied, by id, with the reason.
     """
@@ -222,12 +222,10 @@ class RetentionStore:
             return _counts(_old_records(conn, policy, self.database.clock.now()))
 
     def forget_records(self, policy: Retention) -> dict[str, int]:
-        """Delete old records in one transaction, and count them as `old_records` does.
-
-        Rows of dropped tables stay: they prevent the reuse of an id.
-        """
+        """Delete old records in one transaction, and count them as `old_records` does."""
 
         def work(conn: Connection) -> dict[str, int]:
+            # Rows of dropped tables stay, because they prevent the reuse of an id.
             found = _old_records(conn, policy, self.database.clock.now())
             for table in (schema.plans, schema.journal, schema.audit_results):
                 _delete(conn, table, table.c.plan_id, found["plans"])
@@ -294,11 +292,7 @@ def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
 def kept_versions(
     conn: Connection, policy: Retention, now: datetime
 ) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
-    """Return the versions to keep, by environment, and the reason for each version to forget.
-
-    A version's age counts from the day when the next one replaced it. Versions with identical
-    definitions, which hourly runs create, do not replace each other.
-    """
+    """Return the versions to keep, by environment, and the reason for each version to forget."""
     heads = schema.environments.c
     alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
     table = schema.environment_versions.c
@@ -317,8 +311,10 @@ def kept_versions(
         if environment != before:
             before, later = environment, 0
         current = later == 0 and environment in alive
+        # The age of a version counts from the time when the next version replaced it.
         fresh = later == 0 or replaced_at > oldest
         changed_at = changes.get(environment, [])
+        # Versions with identical definitions, as hourly runs create them, count as one.
         newer = len(changed_at) - bisect_right(changed_at, version)
         if current or (fresh and newer < policy.history_versions):
             if environment in alive:

@@ -41,13 +41,11 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """Recorded state of a project, with an attribute for each part, such as `fills`.
-
-    Parts that planning does not read are imported and built on first access.
-    """
+    """Recorded state of a project, with an attribute for each part, such as `fills`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        # Planning reads these parts. The other parts are imported and built on first access.
         self.snapshots = SnapshotStore(database)
         self.tables = TableStore(database)
         self.environments = EnvironmentStore(database, self.tables)
@@ -290,8 +288,7 @@ class ProjectStore:
         """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
-            publishes: Whether production is published. If the state has no warehouse yet, it is
-                recorded only then, because only logins that may publish can change that row.
+            publishes: Whether production is published.
         """
         owner = self.require_own(connection)
         known = self.own.or_known(owner) if self.own is not None and owner is not None else self.own
@@ -299,6 +296,8 @@ class ProjectStore:
             return
         recorded = self.recorded_warehouse(connection)
         place = recorded or self.warehouse
+        # Without a recorded warehouse, only a publication of production records it, because only
+        # logins that may publish can change the row.
         if known == owner and (place == recorded or not publishes):
             return
         values = {

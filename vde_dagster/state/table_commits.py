@@ -38,8 +38,7 @@ class TableCommit:
     """State changes to write in the transaction of a table's commit, and their conditions.
 
     Args:
-        filled: The range that the commit adds to `main`. With it, the commit fails if an
-            environment shows the table.
+        filled: The fill that the commit adds to `main`. No environment may show the table then.
     """
 
     lease: Lease | None = None
@@ -53,7 +52,7 @@ class TableCommit:
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
-    """Record a commit's fill in advance, because this catalog commits before the state does."""
+    """Record the fill of a commit before the catalog commits."""
     if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
         store.pending.record(commit.filled, commit.lease, announced=True)
 

@@ -118,12 +118,11 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
 def _inflate(data: bytes) -> bytes:
     """Decompress a stored value, up to a maximum size.
 
-    The size is limited, because any login with the right to plan can write the value's row.
-
     Raises:
         zlib.error: The bytes are damaged, have trailing data, or decompress to too many bytes.
     """
     stream = zlib.decompressobj()
+    # The size is limited, because any login with the right to plan can write the value's row.
     out = stream.decompress(data, _MOST_BYTES)
     if not stream.eof or stream.unused_data:
         raise zlib.error("it is cut off, has data after its end, or is larger than any value")

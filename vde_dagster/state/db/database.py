@@ -136,15 +136,14 @@ def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
 def lock_rows(connection: Connection, query: Select[Any], by: str = "", key: str = "") -> Any:
     """Execute a query whose rows stay locked until the transaction ends.
 
-    A login that writes through views can lock rows only through a function of the database. Without
-    such a function, the rows are not locked, and one of two conflicting transactions fails.
-
     Args:
-        by: Name of the function.
+        by: Name of the database's function that locks the rows for logins that write through views.
         key: The function's argument.
     """
     if not writes_by_views(connection):
         return connection.execute(query.with_for_update())
+    # These logins can lock rows only through a function. Without a function, the rows are not
+    # locked, and one of two conflicting transactions fails.
     if by:
         connection.execute(text(f"SELECT {by}(:key)"), {"key": key})
     return connection.execute(query)
@@ -186,26 +185,25 @@ def _sqlite_engine(url: URL) -> Engine:
     return engine
 
 
+# Compiling a statement takes longer than running it, and a process may open many stores.
 @cache
 def _sqlite_statements() -> tuple[Dialect, LRUCache[Any, Any]]:
-    """Return SQLite's connected dialect and the process's cache of compiled statements.
-
-    Compiling a statement takes longer than running it, and a process may open many stores.
-    """
+    """Return SQLite's connected dialect and the process's cache of compiled statements."""
     engine = create_engine("sqlite://")
     engine.connect().close()
     return engine.dialect, LRUCache(2000)
 
 
 def _require_whole_pages(url: URL, cursor: Any) -> None:
-    """Make sure that a database file ends with a whole page: SQLite reads missing bytes as zeros.
+    """Make sure that a database file ends with a whole page.
 
-    The file is not opened: closing it would release the locks of the process's other connections.
     Source: https://www.sqlite.org/howtocorrupt.html, 2.2.
 
     Raises:
         StoreError: The file is cut short.
     """
+    # SQLite would read missing bytes as zeros. The file is not opened here: closing it would
+    # release the locks of the process's other connections.
     log = Path(f"{url.database}-wal")
     size, there = (
         cursor.execute("PRAGMA page_size").fetchone()[0],
@@ -301,7 +299,10 @@ class Database:
 
     @contextmanager
     def transaction(self, name: str = "state") -> Iterator[Connection]:
-        """Run one writing transaction, once; its commit is the side effect `<name>.commit`.
+        """Run one writing transaction, without retries.
+
+        Args:
+            name: First part of the name of the side effect `<name>.commit`.
 
         Raises:
             UnknownOutcomeError: The commit was sent, and the response was lost.
@@ -328,11 +329,10 @@ class Database:
 
     @contextmanager
     def _writing_alone(self) -> Iterator[None]:
-        """Wait until no other thread of this process writes to a SQLite file.
-
-        SQLite allows one writer; other writers poll with pauses of up to 100 ms. This lock wakes
-        the next thread at once. A thread that has waited a second continues and lets SQLite poll.
-        """
+        """Wait until no other thread of this process writes to a SQLite file."""
+        # SQLite allows one writer, and other writers poll with pauses of up to 100 ms. This
+        # lock wakes the next thread at once. A thread that has waited a second continues
+        # and lets SQLite poll.
         own_turn = self.is_sqlite and self._turn.acquire(timeout=_TURN_SECONDS)
         try:
             yield
@@ -423,11 +423,9 @@ class Database:
             attempt += 1
 
     def _end_stalled(self) -> None:
-        """Make the server end stalled transactions that hold locks.
-
-        The server may refuse this, because the state has no roles or the login may only read. No
-        transaction is ended in that case.
-        """
+        """Make the server end stalled transactions that hold locks."""
+        # The server refuses this if the state has no roles, or if the login may only read.
+        # No transaction is ended then.
         end = text("SELECT vde_end_stalled()")
         with (
             suppress(DBAPIError),

@@ -158,15 +158,17 @@ class LeaseStore:
         self.database.run_transaction(work, name="lease.heartbeat")
 
     def release(self, lease: Lease) -> None:
-        """Release a lease; a lost lease stays with its new owner.
+        """Release a lease.
 
-        If the release fails, as on a full disk, this process treats the lease as ended anyway.
+        A lease that was lost stays with its new owner.
         """
         try:
             self.database.run_transaction(
                 lambda conn: self._give_back(conn, lease), name="lease.release"
             )
         except VdeError:
+            # The release may fail, for example on a full disk. This process treats the lease as
+            # ended anyway.
             _GIVEN_UP.add(self._named(lease.resource, lease.token))
             raise
 
@@ -227,7 +229,7 @@ class LeaseStore:
     def holding_all(
         self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
     ) -> Iterator[tuple[Lease, ...]]:
-        """Hold many leases, without renewal, for a block that ends long before they expire.
+        """Hold many leases during a short block, without renewal.
 
         Raises:
             ConflictError: Another owner has one of them; then none is acquired.
@@ -319,5 +321,5 @@ def table_lease(table_id: str) -> str:
 
 
 def mirror_lease(catalog: str) -> str:
-    """Return the name of the lease for writing the views of a catalog that mirrors environments."""
+    """Return the name of the lease for writing the mirrored views of a catalog."""
     return f"mirror/{catalog}"

@@ -111,13 +111,11 @@ class LogEntry:
 
 
 def _encoded(part: str | int | None) -> bytes:
-    """Encode a value for hashing, in the same way as the SQL in `guards`.
-
-    Different sequences of values never have equal bytes.
-    """
+    """Encode a value for hashing, in the same way as the SQL in `guards`."""
     if part is None:
         return b"-"
     text = str(part).encode("utf-8", "surrogatepass")
+    # The length in front prevents that different sequences of values have equal bytes.
     return b"%d:%b" % (len(text), text)
 
 

@@ -123,9 +123,10 @@ def _create(connection: Connection) -> None:
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{SCHEMA_VERSION}')"))
 
 
+# Cached, because compiling the statements takes longer than running them.
 @cache
 def _tables_of_sqlite() -> tuple[str, ...]:
-    """Return the statements that create all tables; compiling them takes longer than running."""
+    """Return the statements that create all tables."""
     statements: list[str] = []
 
     def write(statement: Any, *_: Any) -> None:

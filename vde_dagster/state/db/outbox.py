@@ -94,7 +94,7 @@ class OutboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRange:
-    """Numbers of a store's oldest and newest record, with the store's unique name."""
+    """Numbers of the oldest and the newest record in a store's outbox, with the store's name."""
 
     store: str
     oldest: int
@@ -235,10 +235,8 @@ def tell(database: Database, connection: Connection, kind: RecordKind, **subject
 
 
 def forget_records(connection: Connection, before: datetime) -> None:
-    """Delete old records, but keep the newest record.
-
-    From its number, readers can detect that they missed records.
-    """
+    """Delete the records from before an instant (UTC), except the newest record."""
+    # From the newest record's number, readers can detect that they missed records.
     newest = connection.execute(select(func.max(_ROW.number))).scalar() or 0
     connection.execute(
         delete(schema.outbox).where(_ROW.at < before, _ROW.number < newest, _IS_RECORD)

@@ -90,8 +90,6 @@ def make_limited_engine(url: URL, idle_seconds: float, **options: Any) -> Engine
 def transaction_limits(idle: int, lock: int = 0) -> bytes:
     """Return statements that make the server end the transaction of an idle or lost client.
 
-    The limits apply to one transaction, because a pooler may pass the session to another client.
-
     Args:
         idle: Maximum idle time of a client, in milliseconds.
         lock: Maximum wait for a lock, in milliseconds; 0 for the session's own limit.
@@ -103,14 +101,12 @@ def transaction_limits(idle: int, lock: int = 0) -> bytes:
         # A machine that vanished while the server waits for the rest of a message.
         **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVE.items()},
     }
+    # Limits of one transaction, because a pooler may pass the session to another client.
     return ";".join(f"SET LOCAL {name} = {value}" for name, value in limits.items()).encode()
 
 
 class _LiteralInt(Dumper):
-    """Writes negative integers in parentheses.
-
-    Without parentheses, `-32768::SMALLINT` casts 32768 before it is negated.
-    """
+    """Writes negative integers in parentheses."""
 
     def dump(self, obj: int) -> bytes:
         """Return an integer's digits."""
@@ -118,6 +114,7 @@ class _LiteralInt(Dumper):
 
     def quote(self, obj: int) -> bytes:
         """Return a literal, in parentheses if it is negative."""
+        # Without parentheses, `-32768::SMALLINT` casts 32768 before it is negated.
         return self.dump(obj) if obj >= 0 else b"(" + self.dump(obj) + b")"
 
 

@@ -39,9 +39,10 @@ def has_ended(process: str | None) -> bool:
     return found is not None and (found[0] in _ENDED or found[1] != parts[3])
 
 
+# Cached by id, because a forked process has its own identity.
 @lru_cache(1)
 def _identity(pid: int) -> str | None:
-    """Return the identity of the process that has this id; a forked process has its own."""
+    """Return a text that identifies a process, even after its id is used again; None if unknown."""
     found = _state(pid)
     try:
         boot = _BOOT.read_text().strip()

@@ -332,15 +332,14 @@ def _require_schema(conn: Connection) -> None:
 
 
 def _limit_sessions(conn: Connection, user: str) -> None:
-    """Set default limits on how long a login's sessions may block others, if permitted.
-
-    A session can lift these limits; `vde_end_stalled` then ends it.
-    """
+    """Set default limits on how long a login's sessions may block others."""
     database: str = conn.execute(text("SELECT current_database()")).scalar_one()
+    # A session can lift these limits. `vde_end_stalled` then ends it.
     for name, seconds in _LIMITS.items():
         sql = (
             f"ALTER ROLE {quoted(user)} IN DATABASE {quoted(database)} SET {name} = '{seconds}s'"
         ).replace("%", "%%")
+        # The current login may lack the right to set limits.
         with suppress(DBAPIError), conn.begin_nested():
             conn.exec_driver_sql(sql)
 
@@ -386,7 +385,10 @@ def _statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
 
 
 def _view_statements(conn: Connection, names: Mapping[Right, str]) -> list[str]:
-    """Return the SQL of the write views and their grants, to run after `_statements`."""
+    """Return the SQL that creates the write views and their grants.
+
+    It must run after the SQL of `_statements`.
+    """
     place: str = conn.execute(text("SELECT current_schema()")).scalar_one()
     tables = [name for name in inspect(conn).get_table_names() if name.startswith(_PREFIXES)]
     writes = {name: _WRITES.get(name, _OTHERS) for name in tables if name not in _READ_ONLY}

@@ -61,7 +61,7 @@ def among(
 
 @lru_cache(maxsize=256)
 def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
-    """Return a query for the rows whose column has one of the parameter's values; cached."""
+    """Return a query for the rows whose column has one of the parameter's values."""
     return query.where(column.in_(bindparam("among", expanding=True)))
 
 

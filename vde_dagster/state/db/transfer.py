@@ -174,7 +174,7 @@ def _let_import(conn: Connection, to: str) -> None:
 
 
 def _continue_sequences(conn: Connection) -> None:
-    """Continue PostgreSQL's sequences after the imported numbers; SQLite does so itself."""
+    """Continue PostgreSQL's sequences after the imported numbers."""
     if conn.dialect.name != "postgresql":
         return
     counted = [(name, "seq") for name in ("vde_journal", "vde_audit_results", "vde_news")]

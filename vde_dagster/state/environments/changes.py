@@ -31,8 +31,7 @@ class ChangePoint:
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
     """Return the versions at which a model's rows changed in an environment, oldest first.
 
-    Only recorded versions are returned. The rows of a model without a table also change with its
-    parents, which are not examined.
+    For a model without a table, changes of its parents' rows are not included.
     """
     entries = (
         select(_ENTRY.valid_from, _ENTRY.valid_to, _ENTRY.table_id)

@@ -37,7 +37,11 @@ _NAMES = select(_HEAD.environment).where(_HEAD.live).order_by(_HEAD.environment)
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSummary:
-    """Summary of an environment; `frozen` is the version that it shows permanently (`prod@41`)."""
+    """Summary of an environment.
+
+    Args:
+        frozen: The version that it shows permanently, such as `prod@41`; None if it can change.
+    """
 
     name: str
     version: int
@@ -150,17 +154,14 @@ class EnvironmentStore:
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
-        The version gets the next number, and a later publication time than all previous versions,
-        even if the clock went back.
-
         Args:
             ends: Whether the version drops the environment; then it has only its author, time and
                 reason.
             act: The act to write to the log; None to derive it from the version.
 
         Raises:
-            ConflictError: The environment is at another version (the message names its author),
-                or the janitor gave up one of its tables.
+            ConflictError: The environment is at another version (the message names its author), or
+                the janitor gave up one of its tables.
             UsageError: The environment is frozen, and this does not drop it; or the machine's clock
                 is wrong.
         """
@@ -176,6 +177,7 @@ class EnvironmentStore:
         self.database.require_right_clock(connection)
         self.tables.require_live(connection, environment.tables)
         environment.require_whole()
+        # Published after all previous versions, even if the clock went back.
         environment = _in_order_of_time(connection, environment)
         version = (head.version if head is not None else 0) + 1
         counts = write_entries(connection, environment, version)
@@ -251,10 +253,8 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Return the environment with a publication time that is later than the previous version's.
-
-    Versions are found by their times, so the times must increase.
-    """
+    """Return the environment, published later than its previous version."""
+    # Versions are found by their times, so the times must increase.
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)
     last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()

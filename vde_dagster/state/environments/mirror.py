@@ -44,8 +44,8 @@ class MirroredView:
     """The state's record of a mirrored view.
 
     Args:
-        watched_until: Time (UTC) until which the request of a process that has ended may still
-            change the view; None if no such request is possible.
+        watched_until: Time (UTC) until which a request of an ended process may still change the
+            view; None if this is not possible.
     """
 
     wanted: WantedView
@@ -159,9 +159,10 @@ class MirrorStore:
         return self.database.run_transaction(work, name="mirror.begin") if views else []
 
     def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
-        """Record how writes of views ended, even if another process is the writer by now."""
+        """Record how writes of views ended."""
 
         def work(conn: Connection) -> None:
+            # Another process may be the writer by now.
             for view, failure in done:
                 self._end(conn, catalog, view, writer, failure)
 

@@ -80,7 +80,11 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Current snapshot of a table; `growth` counts changed rows since the previous snapshot."""
+    """Current snapshot of a table.
+
+    Args:
+        growth: Rows added and removed since the previous snapshot; None if unknown.
+    """
 
     table_id: str
     location: str

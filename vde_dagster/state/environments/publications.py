@@ -54,7 +54,7 @@ class PublishedFile:
             of older code.
         branch: For a table that moves forward, the branch with the new rows. For a rollback, the
             branch that moves instead of `main`.
-        table_id: The table that moves. Once it has moved, its pending fills count as filled.
+        table_id: Id of the table that moves.
         returned: The target of a rollback; None if the table moves forward.
         into: For a table that moves forward, the branch that moves instead of `main`.
         snapshot_id: The target Iceberg snapshot.
@@ -65,6 +65,7 @@ class PublishedFile:
     kind: str
     ref: TableRef | None = None
     branch: str | None = None
+    # Once this table has moved, its pending fills count as filled.
     table_id: str | None = None
     returned: ReturnedTo | None = None
     into: str | None = None
@@ -138,10 +139,7 @@ class PublicationStore:
             )
 
     def resolve(self, publication_id: str) -> PublicationStatus:
-        """Return the final status of a publication.
-
-        A publication that has not happened is aborted, so that it cannot happen later.
-        """
+        """Return the final status of a publication; an undecided publication is aborted first."""
 
         def work(conn: Connection) -> PublicationStatus:
             self._decide(conn, publication_id, "aborted", None)
@@ -166,7 +164,7 @@ class PublicationStore:
         connection.execute(update(schema.publications).where(*decided).values(status="committed"))
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
-        """Record files that only expired snapshots used, so that the janitor deletes them later."""
+        """Record files that only expired snapshots used, for a later deletion by the janitor."""
         now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
@@ -186,12 +184,10 @@ class PublicationStore:
         return found[0] if found else None
 
     def uncleaned(self) -> list[PublicationRecord]:
-        """Return the publications whose files the janitor has not processed, oldest first.
-
-        An unreadable list of files counts as empty.
-        """
+        """Return the publications whose files the janitor has not processed, oldest first."""
         query = select(schema.publications).where(_ROW.cleaned_at.is_(None))
         rows = self.database.rows(query.order_by(_ROW.started_at))
+        # A damaged list of files counts as empty, so that it does not stop the janitor.
         return [
             value_from_row(
                 PublicationRecord, row, id=row.publication_id, files=_readable_files(row.files)
@@ -205,7 +201,7 @@ class PublicationStore:
         return [file[0] for row in self.database.rows(query) for file in unpack(row.files)]
 
     def open_files(self, but: Collection[str] = ()) -> set[str]:
-        """Return the files of unfinished publications, and the files that these files replace.
+        """Return the files that unfinished publications write or replace.
 
         Args:
             but: Ids of publications to leave out.
@@ -250,7 +246,7 @@ def _record(row: Any) -> PublicationRecord:
 
 
 def _readable_files(packed: bytes) -> tuple[PublishedFile, ...]:
-    """Read a list of files for the janitor, which a damaged row must not stop."""
+    """Read a publication's list of files; a damaged list counts as empty."""
     try:
         files = tuple(_file(values) for values in unpack(packed))
     except (ValueError, TypeError, LookupError, EOFError, zlib.error):

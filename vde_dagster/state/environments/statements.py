@@ -63,9 +63,9 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Record statements to run after views are published, in the publish transaction.
+        """Record statements to run after a publication, in the publication's transaction.
 
-        Waiting statements of earlier publications for the same models are deleted.
+        They replace waiting statements of the same models.
         """
         listed = list(statements)
         models, waiting = {model for model, _ in listed}, self.waiting(environment, connection)

@@ -23,7 +23,11 @@ _TOKEN = schema.tokens.c
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Record of a token, without its secret; `row_filter` limits the rows that the token shows."""
+    """Record of a token, without its secret.
+
+    Args:
+        row_filter: Condition on the rows that the token may read; None for all rows.
+    """
 
     id: str
     environment: str

@@ -57,6 +57,7 @@ def read_entry(row: Row[Any]) -> Entry:
     )
 
 
+# Cached: equal entries are the same object, which saves memory.
 @lru_cache(maxsize=20_000)
 def _entry(
     namespace: str,
@@ -66,7 +67,7 @@ def _entry(
     held_schema_id: int | None,
     held_snapshot_id: int | None,
 ) -> Entry:
-    """Create an entry; equal entries are the same object, because this saves memory."""
+    """Create an entry."""
     held = None if held_schema_id is None else HeldState(held_snapshot_id, held_schema_id)
     return Entry(ModelName(namespace, name), snapshot_id, table_id, held)
 
@@ -119,10 +120,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Write the changed entries of a version; count the added, changed and removed models.
-
-    A model that only switches to an earlier state of its table, or back, does not count.
-    """
+    """Write the changed entries of a version; count the added, changed and removed models."""
     before, since = _read_entries(conn, _OPEN_ENTRIES, of=environment.name)
     after = environment.entries
     removed = before.keys() - after.keys()
@@ -148,6 +146,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
                 for entry in opened
             ],
         )
+    # A model that only switches to an earlier state of its table, or back, is not counted.
     others = [n for n in changed if replace(after[n], held=None) != replace(before[n], held=None)]
     return len(added), len(others), len(removed)
 
@@ -308,14 +307,13 @@ class VersionStore:
     def require_kept(self, connection: Connection, name: str, version: int) -> None:
         """Check that a version is kept, and lock it until the transaction ends.
 
-        A concurrent cleanup waits for this transaction, and then finds what it has pinned.
-
         Raises:
             ConflictError: The version was forgotten, or its environment was dropped.
         """
         known, head = schema.environment_versions.c, schema.environments.c
         kept = select(known.version).where(known.environment == name, known.version == version)
         live = select(head.live).where(head.environment == name)
+        # A concurrent cleanup waits for this transaction, and then finds what it has pinned.
         there = lock_rows(connection, kept).first()
         alive = there is not None and lock_rows(connection, live).scalar()
         if not alive or self.is_before_end(name, version, connection):
@@ -350,8 +348,7 @@ class VersionStore:
     def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
         """Return earlier versions of an environment that may differ from the given version.
 
-        Of consecutive versions with identical entries, as hourly runs create them, only the newest
-        is returned.
+        Of consecutive versions with identical entries, only the newest is returned.
         """
         known = schema.environment_versions.c
         versions = (
@@ -454,16 +451,16 @@ class VersionStore:
         return (row[0], row[1]) if row is not None else None
 
     def current_base(self, name: str, base_version: int) -> int | None:
-        """Return the version that a plan can be applied to; None if the environment has changed.
+        """Return an environment's current version, or None if it differs from a plan's base.
 
-        This is the current version if every model has the same table and snapshot as at the plan's
-        base, because runs and backfills publish versions that differ only in tables' rows.
+        Versions that differ only in the rows of tables count as equal.
         """
         with self.database.reading() as conn:
             head = read_head(conn, name)
             current = int(head.version) if head is not None and head.live else 0
             if current == base_version:
                 return current
+            # Runs and backfills publish versions that change only the rows of tables.
             kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
         return current if kept else None
 
@@ -486,12 +483,12 @@ def kept_since(
 ) -> ColumnElement[bool]:
     """Return the SQL condition that an environment's entries are unchanged since a version.
 
-    For a forgotten version the condition is false: its old entries are deleted, so changes since
-    that version cannot be seen.
+    The condition is false for a forgotten version.
     """
     entry, known = schema.entries.c, schema.environment_versions.c
     moved = exists().where(
         entry.environment == environment, (entry.valid_from > version) | (entry.valid_to > version)
     )
+    # The old entries of a forgotten version are deleted, so changes since then cannot be seen.
     kept = exists().where(known.environment == environment, known.version == version)
     return kept & ~moved

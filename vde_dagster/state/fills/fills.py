@@ -221,9 +221,9 @@ class FillStore:
     def record(
         self, fill: FillRecord, connection: Connection | None = None, *, waited: bool = False
     ) -> None:
-        """Record that a range of a table is filled and audited; repeated calls are harmless.
+        """Record that a range of a table is filled and audited.
 
-        Ranges that became outdated after the plan's apply began must still be filled again.
+        Repeated calls are harmless.
 
         Args:
             waited: Whether an outbox record has already announced that the fill waits for a
@@ -241,6 +241,8 @@ class FillStore:
                 self.database, conn, "fill", fill, **({"waited": True} if waited else {})
             )
             settle_ranges(conn, schema.parts, table_id, interval, plan_id)
+            # Ranges that became outdated after the plan's apply began must still be
+            # filled again.
             late = settle_ranges(conn, schema.outdated, table_id, interval, plan_id)
             for part in IntervalSet((interval,)) - late:
                 _change_intervals(conn, table_id, part, add=True)
@@ -285,9 +287,7 @@ class FillStore:
         return {one: (ranges, since[one] or BEGINNING) for one, ranges in found.items()}
 
     def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
-        """Mark ranges as missing that were filled too early, because a machine's clock ran ahead.
-
-        The logged fills of these ranges are dated to `now`, so that later fills count as newer.
+        """Mark ranges as missing that were filled too early.
 
         Args:
             early: Ranges to mark as missing, by table id; see `early()`.
@@ -304,6 +304,7 @@ class FillStore:
                     .where(own)
                     .order_by(_FILL.recorded_at.desc())
                 )
+                # The fills are dated to `now`, so that later fills count as newer.
                 for age, fill in enumerate(doubtful.all()):
                     key = span(table_id, Interval(fill.start_at, fill.end_at))
                     again = {"of_plan": fill.plan_id, "at": now - timedelta(microseconds=age)}

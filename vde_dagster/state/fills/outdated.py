@@ -135,11 +135,9 @@ class OutdatedStore:
     def _tables(
         self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
     ) -> dict[str, PhysicalTable]:
-        """Read every live table, by id.
-
-        Ranges that open plans have computed, or are computing now, count as filled.
-        """
+        """Read every live table, by id."""
         tables = self.tables.live(conn)
+        # Ranges that open plans have computed, or are computing now, count as filled.
         pending = schema.pending.c
         waiting: Iterable[Any] = conn.execute(
             select(pending.table_id, pending.start_at, pending.end_at)
@@ -157,9 +155,10 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All versions of one environment, or the models of a plan; these models read each other."""
+    """All versions of one environment, or the models of a plan."""
 
     environment: str | None
+    # These models read each other.
     rows: list[EntryRow]
 
     def has(self, changed: Changed) -> bool:

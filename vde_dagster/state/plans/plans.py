@@ -76,9 +76,7 @@ class PlanStore:
     snapshots: SnapshotStore
 
     def save(self, plan: Plan, *, once: bool = False) -> str:
-        """Store a plan and its snapshots; a stored plan never changes.
-
-        A definition that an environment shows keeps the id under which it is stored.
+        """Store a plan and its snapshots.
 
         Args:
             once: Whether to store nothing if an equal proposal is already waiting. For example, two
@@ -106,6 +104,8 @@ class PlanStore:
                 newer = f"the plan {plan.id} of the same files has later intervals"
                 self.set_status(waiting.id, "superseded", newer, conn)
             # With the plan, so that the janitor never finds snapshots that no plan refers to yet.
+            # A definition that an environment shows keeps its stored id, and is not
+            # saved again.
             own = [snapshot for key, snapshot in plan.snapshots.items() if key == snapshot.id]
             self.snapshots.save(own, conn)
             found = self._content(plan.id, conn)
@@ -195,7 +195,7 @@ class PlanStore:
     def approved(self) -> list[PlanRecord]:
         """Return, for each environment, the plan that was started last, unless it has finished.
 
-        Runs of missing intervals are left out: they do not change definitions.
+        Runs of missing intervals are left out.
         """
         table = schema.plans
         query = (
@@ -260,8 +260,7 @@ class PlanStore:
         """Return the given plans that were already approved, or can no longer be approved.
 
         A plan is closed if it can never be published (see `past`), was made only for review, or was
-        made from earlier files. A run or restatement that failed stays open until other work begins
-        in its environment.
+        made from earlier files.
         """
         asked = set(plan_ids)
         closed = self.past(asked)
@@ -277,6 +276,8 @@ class PlanStore:
                 if plan.proposal is not None:
                     stays = plan.proposal.matches_files(files)
                 else:
+                    # A failed run or restatement stays open until other work
+                    # begins in its environment.
                     failed = plan.kind is not PlanKind.PLAN and row.started_at is not None
                     stays = failed and row.started_at == latest[row.environment]
                 if not stays:
@@ -361,9 +362,10 @@ class PlanStore:
 
         Returns:
             An empty text if it was made without a branch. None if this is unknown, or if the
-            environment has expired, because another branch may then take its name.
+                environment has expired.
         """
         table, head = schema.plans.c, schema.environments.c
+        # Another branch may take the name of an expired environment.
         over = head.expires_at <= self.database.clock.now()
         live = select(head.environment).where(
             head.environment == environment, head.live, over.is_not(True)

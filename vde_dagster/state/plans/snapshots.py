@@ -152,12 +152,10 @@ class SnapshotStore:
         return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the stored output types of views, by snapshot, in one query.
-
-        A login that may publish ignores types that other logins stored; Spark analyzes these views
-        again.
-        """
+        """Return the stored output types of views, by snapshot."""
         with self.database.reading() as conn:
+            # A login that may publish ignores types that other logins stored. Spark
+            # then analyzes these views again.
             trusted = not writes_by_views(conn) or has_right(conn, "publish")
             query = _TRUSTED_TYPES if trusted else _VIEW_TYPES
             found = dict(map(tuple, among(conn, query, schema.view_types.c.snapshot_id, ids)))

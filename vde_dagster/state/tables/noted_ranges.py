@@ -39,7 +39,7 @@ def note_ranges(
     """Record ranges of a table, and delete recorded ranges that lie within them.
 
     Args:
-        since: Time (UTC). If a plan's apply begins later, its fills remove the ranges they cover.
+        since: Time (UTC) since which the ranges must be filled again.
     """
     for interval, unit in ranges:
         within = on_ranges(table).delete_within
@@ -54,8 +54,8 @@ def settle_ranges(
 ) -> IntervalSet:
     """Remove the noted ranges that a plan's fill covers.
 
-    Ranges noted after the plan's apply began are kept, because the fill may have read old rows. The
-    covered parts of these ranges are returned.
+    Returns:
+        The covered ranges that were noted after the plan's apply began. These are kept.
     """
     touched = span(table_id, interval)
     rows = conn.execute(on_ranges(table).read, touched).all()
@@ -67,6 +67,7 @@ def settle_ranges(
     late: list[Interval] = []
     for row in rows:
         noted = Interval(row.start_at, row.end_at)
+        # The fill may have read the rows from before the note.
         if began is not None and row.since >= began:
             late.append(noted)
             rest = IntervalSet((noted,))

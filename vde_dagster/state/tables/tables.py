@@ -84,21 +84,19 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return the record with more nested fields, of two records of the same column."""
+    """Return the one of two records of a column that has more nested fields."""
     return other if len(other.fields) > len(column.fields) else column
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
-    """Hash the values that a table stores, independent of its columns' names and order."""
+    """Hash the content of a table's columns, independent of the columns' names and order."""
     return digest("columns", *sorted({column.version for column in columns}))
 
 
 def content_version(table: PhysicalTable) -> str:
-    """Hash the content of a table, to distinguish live tables of the same fill version.
-
-    A table that several definitions filled has a unique hash.
-    """
+    """Hash the content of a table, to distinguish live tables of the same fill version."""
     if table.mixed:
+        # Several definitions filled this table, so its hash must be unique.
         return digest("mixed", table.id)
     version = columns_version(column for column in table.columns if not column.in_place)
     return digest("from", version, *table.computed_from) if table.computed_from else version
@@ -159,7 +157,7 @@ class TableStore:
         return self.database.run(connection, work, name="state.ensure_table")
 
     def ensure_all(self, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
-        """Register tables together; return the table to use, new or existing, by id."""
+        """Register tables; return the new or existing table for each id."""
         listed = list(tables)
         return self.database.run_transaction(
             lambda conn: {table.id: self.ensure(table, conn) for table in listed},
@@ -253,7 +251,10 @@ class TableStore:
             self.database.run_transaction(work, name="state.note_parts")
 
     def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Remove ranges from the filled ranges that a preview inherits; ignore other tables."""
+        """Remove ranges from the filled ranges that a preview inherits.
+
+        Nothing happens if the table is not a preview.
+        """
         known = self.load([table_id], connection).get(table_id)
         if known is None or known.preview is None:
             return
@@ -276,7 +277,7 @@ class TableStore:
         )
 
     def rehash(self, table: PhysicalTable) -> bool:
-        """Store a table's new hashes, unless another live table has them; return whether stored."""
+        """Store a table's new hashes; return False if another live table has them."""
         version = content_version(table)
 
         def work(conn: Connection) -> bool:

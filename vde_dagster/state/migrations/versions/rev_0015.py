@@ -5,4 +5,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing: a store already has this schema, or a newer one."""
+    """Do nothing, because the store already has this schema or a newer one."""

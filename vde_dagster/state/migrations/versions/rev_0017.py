@@ -10,7 +10,7 @@ down_revision = "0016"
 
 
 def upgrade() -> None:
-    """Create the table of partly filled time units; for earlier fills, nothing is recorded."""
+    """Create the table of partly filled time units."""
     op.create_table(
         "vde_parts",
         sa.Column("table_id", sa.String(64), primary_key=True),

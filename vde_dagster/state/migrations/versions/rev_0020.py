@@ -10,5 +10,5 @@ down_revision = "0019"
 
 
 def upgrade() -> None:
-    """Add the column of plug-ins' values; earlier versions have no value."""
+    """Add the column of plug-ins' values."""
     op.add_column("vde_environment_versions", sa.Column("kept", sa.LargeBinary))
