@@ -64,7 +64,7 @@ def called(e: exp.Expr) -> str:
 def canonical_text(query: str) -> str:
     """Return a query's text without comments, in one format and with keywords in one case.
 
-    Names keep their case, because they can be data (names of a struct's fields, keys of a map).
+    Names keep their case.
     """
     try:
         tokens = untranslated("spark").tokenize(query)
@@ -81,6 +81,7 @@ def canonical_text(query: str) -> str:
             name = token.text.replace("`", "``")
             out.append(f"`{name}`")
         elif kind == TokenType.VAR:
+            # Names keep their case, because they can be a struct's fields or a map's keys.
             called = following is not None and following.token_type == TokenType.L_PAREN
             out.append(token.text.lower() if called else token.text)
         elif kind != TokenType.HINT:
@@ -92,11 +93,8 @@ def canonical_text(query: str) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """Return the type that a text names, or None if the type is not supported.
-
-    Types with a collation are not supported: SQLGlot drops the collation, which may make different
-    texts equal.
-    """
+    """Return the type that a text names, or None if the type is not supported."""
+    # SQLGlot drops the collation of a type, so that different types would have equal texts.
     if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None
     try:
@@ -113,10 +111,8 @@ def type_text(kind: exp.DataType | None) -> str:
 
 
 def type_key(kind: exp.Expr) -> str:
-    """Return a type's text; two types have equal texts only if Spark treats them as one type.
-
-    SQLGlot writes some different types as the same text, such as TIME and TIMESTAMP.
-    """
+    """Return a text that two types share only if Spark treats them as one type."""
+    # SQLGlot writes some different types as the same text, such as TIME and TIMESTAMP.
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]
         if kind.this == exp.DType.DECIMAL:
@@ -136,7 +132,7 @@ _NESTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
 
 def type_sql(kind: exp.Expr) -> str:
-    """Return a type as Spark SQL; the texts of common types are cached."""
+    """Return a type as Spark SQL."""
     if type(kind) is exp.DataType and kind.this == exp.DType.TIME:
         return f"TIME({kind.expressions[0].name if kind.expressions else 6})"
     if type(kind) is exp.DataType and isinstance(kind.this, exp.DType):

@@ -39,11 +39,11 @@ class Analysis:
 
     Args:
         output_types: SQL type by output name, ``UNKNOWN`` if it could not be determined.
-        findings: Mistakes that the `checks` found; these do not change the other fields.
+        findings: Mistakes that the `checks` found.
         complete: Whether all output columns are known.
-        spelling: Output name in the case that the author wrote, by lower-case output name.
-        other_texts: Lower-case names of outputs whose values the original dialect casts to a
-            different text than Spark does.
+        spelling: Output names as the author wrote them, by lower-case output name.
+        other_texts: Lower-case names of outputs that Spark casts to a different text than the
+            original dialect does.
     """
 
     version: SemanticVersion
@@ -74,14 +74,14 @@ def analyze(
         parents: Versions by table name; a table without a version is external.
         scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.
-        tree: The tree from `sql.reading`, if available; it is modified.
+        tree: The tree from `sql.reading`, if available. It is modified.
         of: The name of the model or audit with the query, for the log.
         session: The session that the query runs in.
         origin: The dialect that the query was written in.
 
     Raises:
-        SemanticError: The query has a syntax error, or a column is ambiguous or does not exist.
-            The error describes the first mistake; its `mistakes` lists all of them.
+        SemanticError: The query has a syntax error, or a column is ambiguous or does not exist. The
+            error describes the first mistake; its `mistakes` lists all of them.
     """
     given = tree
     if tree is None:
@@ -117,7 +117,8 @@ def analyze(
 
 
 def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
-    """Use the query's text as its version, because the session may change the query's meaning."""
+    """Return an analysis whose version is the query's text."""
+    # The session may change the query's meaning.
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
         name: "UNKNOWN" if "TIMESTAMP" in kind else kind
@@ -184,7 +185,8 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
 
 
 def _distinct_names(outputs: list[Output]) -> list[Output]:
-    """Add numbers to repeated output names, because Spark refuses to store duplicate columns."""
+    """Return the outputs with numbers added to repeated names."""
+    # Spark refuses to store columns with the same name.
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     named: list[Output] = []

@@ -239,7 +239,7 @@ class Row(NamedTuple):
         return count == len(self.places) or (self.many and count > len(self.places) > 0)
 
     def covers(self, given: Sequence[str]) -> bool:
-        """Return whether argument types match; the pattern's last place is repeated if needed."""
+        """Return whether the types of arguments match the pattern."""
         places = [*self.places, *self.places[-1:] * (len(given) - len(self.places))]
         return all(
             ANY in place or letter in place for letter, place in zip(given, places, strict=True)

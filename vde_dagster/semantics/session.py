@@ -23,11 +23,11 @@ class Session:
     Args:
         has_zoned_timestamps: Whether TIMESTAMP is certainly the type with a time zone, as it is by
             default (`spark.sql.timestampType`).
-        unlike: A setting or statement, or None. If set, queries are compared only as text, because
-            the session may give them another meaning.
+        unlike: A setting or statement that may give queries another meaning, or None.
     """
 
     has_zoned_timestamps: bool
+    # If set, queries are compared only as text.
     unlike: str | None = None
 
 

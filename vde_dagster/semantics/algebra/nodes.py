@@ -41,7 +41,7 @@ _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An expression of the algebra; `Terms` creates only one object for equal expressions."""
+    """An expression of the algebra."""
 
     __slots__ = ("parts", "serial", "tag")
 
@@ -55,7 +55,10 @@ class Node:
 
 
 class Terms:
-    """Creates the expressions of one query; equal expressions become the same object."""
+    """Creates the expressions of one query.
+
+    Equal expressions become the same object.
+    """
 
     __slots__ = ("_known", "has_zoned_timestamps", "keys", "same_type")
 
@@ -69,7 +72,7 @@ class Terms:
         """Equalities between values of one type, which map these values one to one."""
 
     def make(self, tag: str, *parts: Any) -> Node:
-        """Return the expression with this tag and these parts; create it if it does not exist."""
+        """Return the expression with a tag and parts."""
         key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
         node = self._known.get(key)
         if node is None:
@@ -81,12 +84,13 @@ class Terms:
         return list(self._known.values())
 
     def forget(self) -> None:
-        """Free all expressions: their parts contain reference cycles (subqueries and scopes)."""
+        """Free all expressions."""
+        # The parts contain reference cycles, through subqueries and scopes.
         for node in self._known.values():
             node.parts = ()
 
     def unordered(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Create an operator whose operands may be swapped; sort the operands."""
+        """Create an operator whose operands may be swapped, with its operands sorted."""
         return self.make(tag, *sorted(operands, key=lambda node: node.serial))
 
     def boolean(self, value: bool) -> Node:
@@ -109,12 +113,10 @@ class Terms:
         return self.make("lit", "s", text) if text[-1:] in "'\"" else self.number(text.upper())
 
     def combine(self, tag: str, operands: Iterable[Node]) -> Node:
-        """Combine operands with AND or OR; nested operators are flattened, duplicates dropped.
-
-        `a AND FALSE` is not reduced to FALSE here, because evaluating `a` may raise an error. The
-        same is true of `a OR TRUE`. `simplify.facts` drops `a` if that is safe.
-        """
+        """Combine operands with AND or OR, without nesting and without repeated operands."""
         neutral = tag == "and"
+        # `a AND FALSE` is not reduced to FALSE here, because evaluating `a` may raise an error. The
+        # same is true of `a OR TRUE`. `simplify.facts` drops `a` if that is safe.
         absorbing: Node | None = None
         flat: list[Node] = []
         for operand in operands:
@@ -134,10 +136,7 @@ class Terms:
         return self.unordered(tag, kept)
 
     def negate(self, node: Node) -> Node:
-        """Negate a condition; move NOT inwards where this gives the same result for NULLs and NaN.
-
-        Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a there.
-        """
+        """Negate a condition, with NOT moved inwards where possible."""
         tag, parts = node.tag, node.parts
         if tag == "not" and parts[0].tag in BOOLEAN:
             inner: Node = parts[0]
@@ -148,12 +147,13 @@ class Terms:
             return self.combine("or" if tag == "and" else "and", map(self.negate, parts))
         if tag in ("eq", "neq"):
             return self.make("neq" if tag == "eq" else "eq", *parts)
+        # Spark and DuckDB order NaN above every number, so NOT (a < b) is b <= a.
         if tag in ("lt", "le"):
             return self.make("le" if tag == "lt" else "lt", *parts[::-1])
         return self.make("not", node)
 
     def compare(self, op: str, left: Node, right: Node) -> Node:
-        """Create a comparison. `a > b` becomes `b < a`; a comparison of INT literals is folded."""
+        """Create a comparison, or its result for two INT literals."""
         if op in ("gt", "ge"):
             op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
         a, b = integer(left), integer(right)
@@ -163,7 +163,7 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def arithmetic(self, op: str, left: Node, right: Node) -> Node:
-        """Create a sum, difference or product; fold INT literals if the result is an INT."""
+        """Create a sum, difference or product, or its result for two INT literals."""
         a, b = integer(left), integer(right)
         if a is not None and b is not None:
             value = a + b if op == "add" else a - b if op == "sub" else a * b
@@ -172,11 +172,11 @@ class Terms:
         return self.unordered(op, [left, right]) if op in UNORDERED else self.make(op, left, right)
 
     def is_null(self, node: Node) -> Node:
-        """Create the node of `node IS NULL`, equal to the node that the binder creates."""
+        """Create the node of `node IS NULL`."""
         return self.make("Is", "expression", self.make("Null"), "this", node)
 
     def minus(self, operand: Node) -> Node:
-        """Create a unary minus; an INT literal becomes a negative literal."""
+        """Create a unary minus, or the negative literal for an INT literal."""
         value = integer(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
@@ -250,7 +250,11 @@ class Correlation:
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A table: a parent model or an external table; `open` means that columns may be unknown."""
+    """A parent model or an external table.
+
+    Args:
+        open: Whether the table may have unknown columns.
+    """
 
     table: str
     rows: bytes
@@ -265,9 +269,8 @@ class Group:
     """Sources of one SELECT, and the conditions on their rows.
 
     Args:
-        joins: Conditions that come from a join's ON (for lineage).
-        sorts: ORDER BY expressions of merged subqueries, for functions that depend on the order
-            of rows.
+        joins: Conditions in a join's ON.
+        sorts: ORDER BY expressions of merged subqueries.
     """
 
     sources: list[Source] = field(default_factory=list)
@@ -291,18 +294,18 @@ class Group:
         self.sources += [*more, *behind]
 
     def snapshot(self) -> Group:
-        """Return a copy of the group in its current state, for a window over it."""
+        """Return a copy of the group in its current state."""
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
 class _Exporting:
-    """A source whose `columns` grow when an outer expression refers to another inner expression."""
+    """A source with the inner expressions that outer expressions refer to."""
 
     __slots__ = ()
     columns: list[Node]
 
     def export(self, node: Node) -> int:
-        """Return an inner expression's position in `columns`; append the expression if missing."""
+        """Return an inner expression's position in `columns`, where it is added if missing."""
         if node in self.columns:
             return self.columns.index(node)
         self.columns.append(node)
@@ -343,13 +346,14 @@ class FullJoin(_Exporting):
 class SetOperation:
     """UNION ALL, INTERSECT or EXCEPT of whole queries, whose columns correspond by position.
 
-    `alike` is true if each column has the same simple, known type in all queries. Otherwise the
-    result's types, and therefore its values, may depend on the order of the queries.
+    Args:
+        alike: Whether each column has the same simple, known type in all queries.
     """
 
     op: str
     branches: list[Rel]
     correlation: Correlation
+    # If false, the result's types may depend on the order of the queries, and so may its values.
     alike: bool
 
 
@@ -391,13 +395,15 @@ class Output:
 class Rel:
     """The relation that a query returns.
 
-    `local` is true for the right side of a semi or anti join, because its conditions refer to
-    sources of the left side. `rest` is the table with unknown columns that a star includes.
+    Args:
+        local: Whether this is the right side of a semi or anti join.
+        rest: The table with unknown columns that a star includes.
     """
 
     group: Group
     outputs: list[Output]
     scope: Scope
+    # The conditions of the right side of a semi or anti join refer to sources of the left side.
     local: bool = False
     rest: NamedSource | None = None
 
@@ -446,7 +452,7 @@ def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node
 
 
 class _Completion:
-    """The replacement rule for pending windows. It also completes windows inside of windows."""
+    """The replacement rule for pending windows, including windows inside of windows."""
 
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group

@@ -27,7 +27,7 @@ _CONDITIONS = (exp.DType.BOOLEAN, exp.DType.NULL, exp.DType.UNKNOWN)
 
 
 class Unsupported(Exception):
-    """The query has a construct that the analysis does not support, so it is compared as text."""
+    """The query has a construct that the analysis does not support."""
 
 
 def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
@@ -39,7 +39,8 @@ def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
 
 
 def flat_operands(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of AND or OR without recursion: generated queries have thousands."""
+    """Return the operands of nested ANDs or ORs."""
+    # Generated queries have thousands of operands, too many for recursion.
     stack, operands = [e], []
     while stack:
         item = stack.pop()
@@ -89,7 +90,10 @@ class Binder:
         """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Convert an expression to a node; an unsupported expression becomes an unknown node."""
+        """Convert an expression to a node.
+
+        An unsupported expression becomes an unknown node.
+        """
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -101,12 +105,13 @@ class Binder:
         return self.give_up(f"{name} is not understood", *self.bind_children(e, scope))
 
     def _negated(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind NOT LIKE and similar predicates; with ANY and ALL, NOT applies to each pattern."""
+        """Bind NOT LIKE and similar predicates."""
         e.set("negate", None)
         try:
             node = self.bind(e, scope)
         finally:
             e.set("negate", True)
+        # With ANY and ALL, NOT applies to each pattern.
         each = isinstance(e.expression, exp.Any | exp.All)
         return self.terms.make("not each", node) if each else self.terms.negate(node)
 
@@ -132,7 +137,8 @@ class Binder:
         raise Unsupported(f"an argument of type {type(value).__name__}")
 
     def bind_children(self, e: exp.Expr, scope: Scope) -> list[Node]:
-        """Bind an unsupported expression's children, because its lineage includes their columns."""
+        """Bind the children of an unsupported expression."""
+        # The lineage of the expression includes the columns of its children.
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
@@ -176,21 +182,20 @@ class Binder:
         return node
 
     def mistaken(self, mistake: SemanticError) -> Node:
-        """Record a mistake and continue, so that all mistakes of a query are reported at once.
-
-        After a star with unknown columns, a name may exist, so no mistake is recorded.
-        """
+        """Record a mistake, and return an unknown node."""
+        # After a star with unknown columns, any name may exist, so this is not a mistake.
         if self.partial is not None:
             return self.give_up(self.partial)
+        # Binding continues, so that all mistakes of a query are reported at once.
         self.mistakes.append(mistake)
         return self.give_up(mistake.message)
 
     def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
-        """Record a construct that Spark refuses, to be reported as a finding."""
+        """Record a construct that Spark refuses."""
         self.noted.append(Noted(rule, where, details))
 
     def table(self, parts: tuple[str, ...]) -> NamedSource:
-        """Create the FROM entry of the table with a name, given as its lower-case parts."""
+        """Create the FROM entry of a table from the lower-case parts of its name."""
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}

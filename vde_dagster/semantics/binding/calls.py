@@ -144,13 +144,15 @@ _ARITHMETIC = frozenset(
 
 
 def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Cast an integer literal next to a DECIMAL to DECIMAL, with as many digits as it has.
+    """Return operands' nodes, with an integer literal next to a DECIMAL cast to DECIMAL.
 
-    Spark does this only for a plain literal: `e + 3` and `e + (4 - 1)` have different types.
-    `parts` and `sides` are the two operands of an arithmetic operator and their nodes.
+    Args:
+        parts: The two operands of an arithmetic operator.
+        sides: The nodes of the operands.
     """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
+        # Spark casts only a plain literal: `e + 3` and `e + (4 - 1)` have different types.
         number = _digits(parts[at].unnest())
         if not number or sides[at].tag != "lit":
             continue
@@ -271,7 +273,7 @@ def _normal_interval(text: str) -> str:
 
 
 def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE, which is a function unless a column has the name."""
+    """Bind a word such as CURRENT_DATE as a column of this name or else as a function."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
@@ -305,7 +307,7 @@ _OF_CONDITIONS = ("count_if", "bool_and", "bool_or", "every", "some", "any")
 
 
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """Bind an aggregate function; COUNT(*) and COUNT of a literal both count rows."""
+    """Bind an aggregate function."""
     name = called(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
@@ -436,7 +438,7 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window function to a ``pending window``; `complete_windows` adds its group later."""
+    """Bind a window function as a ``pending window``, which `complete_windows` completes."""
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)
@@ -524,11 +526,7 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Return a window's function, and whether its result can differ for rows with equal sort keys.
-
-    Aggregate functions in the arguments, as in ``SUM(SUM(x)) OVER ()``, are computed by the
-    grouped query that the window reads.
-    """
+    """Return a window's function, and whether rows with equal sort keys can have different results."""
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")
@@ -539,6 +537,8 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
         kind = spark_functions.kind(called(e))
         if kind in _STEADY or kind in _TELLING_APART:
             note_arguments(binder, e)
+            # Aggregate functions in the arguments, as in SUM(SUM(x)) OVER (), are computed by the
+            # grouped query that the window reads.
             body = _accepted(binder, e, called(e), _aggregate_body(binder, e, scope))
             if any(isinstance(argument, exp.Distinct) for argument in e.expressions):
                 return binder.give_up("DISTINCT in a window", body), False

@@ -130,7 +130,8 @@ def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> N
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """Bind a unary plus, which `grammar.tokens` writes as a square root."""
+    """Bind a unary plus."""
+    # `grammar.tokens` writes a unary plus as a square root.
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
     return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))
@@ -147,7 +148,7 @@ def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
-    """Bind IS NULL, IS TRUE or IS FALSE; the operand of IS TRUE and IS FALSE must be BOOLEAN."""
+    """Bind IS NULL, IS TRUE or IS FALSE."""
     this = binder.bind(e.this, scope)
     if isinstance(e.expression, exp.Boolean):
         this = binder.boolean(this, e.this)
@@ -209,7 +210,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 
 
 def _bind_lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    """Bind a lambda, whose parameters are identified by depth and position, not by name."""
+    """Bind a lambda, with its parameters identified by depth and position."""
     depth = len(scope.lambdas)
     names = {
         p.name.lower(): binder.terms.make("parameter", depth, i)

@@ -30,9 +30,10 @@ Grouping = list[list[Node]]
 def bind_group_by(
     binder: Binder, e: exp.Group | None, outputs: list[Output], scope: Scope
 ) -> Grouping:
-    """Bind a GROUP BY; without one, all rows are one group.
+    """Bind a query's GROUP BY; without one, all rows are one group.
 
-    `outputs` is the SELECT list, for ordinals and GROUP BY ALL.
+    Args:
+        outputs: The columns of the SELECT list.
     """
     if e is None:
         return [[]]

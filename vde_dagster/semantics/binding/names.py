@@ -25,18 +25,17 @@ class NamedSource:
 
     Args:
         parts: The alias, or the parts of the table's name.
-        nodes: Expressions of a subquery's columns, by name. A table's expressions are created when
-            they are first needed.
+        nodes: Expressions of columns by name.
         open: Whether the columns are unknown, so that any name may exist.
         rest: The table with unknown columns that this subquery includes with a star.
         wraps: Outer joins that can replace this entry's rows by NULLs, the innermost first.
-        hidden: Columns that a USING merged, in the order of the joins. `*` omits these columns
-            of this table; `t.*` returns them first.
+        hidden: Columns that USING merged, in the order of the joins.
         written: Column names in their original case, by lower-case name.
     """
 
     parts: tuple[str, ...]
     names: list[str]
+    # The expressions of a table's columns are created when they are first needed.
     nodes: dict[str, Node]
     types: dict[str, Any]
     leaf: Leaf | None = None
@@ -44,6 +43,7 @@ class NamedSource:
     open: bool = False
     rest: NamedSource | None = None
     wraps: list[Derived | FullJoin] = field(default_factory=list)
+    # The star `*` omits these columns of this table, and `t.*` returns them first.
     hidden: dict[str, None] = field(default_factory=dict)
     repeated: set[str] = field(default_factory=set)
     written: dict[str, str | None] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Unclear(Exception):
 
 
 def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
-    """Return the column that a lower-case dotted name refers to; search outer queries last.
+    """Return the column that a lower-case dotted name refers to.
 
     Raises:
         NotFound, Ambiguous, Unclear: See these classes.
@@ -231,14 +231,12 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
 
 
 def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
-    """Return a separate node for a subquery's column in a query with grouping sets.
-
-    In a grouping set that leaves out this column, the column is NULL. The expression that computes
-    the column in the subquery is not NULL. The two therefore need different nodes.
-    """
+    """Return a separate node for a subquery's column in a query with grouping sets."""
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
         return node
+    # In a grouping set that leaves out this column, the column is NULL. The expression that
+    # computes it in the subquery is not NULL, so the column needs a node of its own.
     made, alias = binder.terms.make("column", node), scope.aliases.get(parts[0])
     if scope.clause not in ("select", "group") and alias is not None and alias[0] is not made:
         return binder.give_up("a name is both a column and an alias")
@@ -246,14 +244,12 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
 
 
 def struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
-    """Bind nested fields of a struct.
-
-    Spark compares names of struct fields without case. Keys of a map keep their case, and so do
-    names if the type is unknown.
-    """
+    """Bind nested fields of a struct."""
     for name in fields:
         if kind is not None and kind.this not in _WITH_FIELDS:
             return binder.give_up(f"field {name} of a single value", node)
+        # Spark compares names of struct fields without case. Keys of a map keep their case, and so
+        # do names if the type is unknown.
         struct = kind is not None and kind.this == exp.DType.STRUCT
         node = binder.terms.make("field", name.lower() if struct else name, node)
         kind = field_type(kind, (name,))

@@ -58,7 +58,7 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) ->
 
 
 def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Bind a query; `rest` of the result is the table whose columns are unknown, if there is one.
+    """Bind a query that may read one table with unknown columns (`Rel.rest`).
 
     A correlated query may name columns of the scope `outer`.
 
@@ -180,7 +180,7 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
 def _select_list(
     binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
 ) -> list[Output]:
-    """Bind the output columns; a later column may use the aliases of earlier columns."""
+    """Bind the output columns of a SELECT."""
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
@@ -261,7 +261,7 @@ def _repeats_column(rel: Rel) -> bool:
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
-    """Return the queries of a chain of set operations; UNION includes UNIONs on its left."""
+    """Return the queries that a chain of set operations combines."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
     while True:
@@ -270,6 +270,7 @@ def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
         inner = left
         while isinstance(inner, exp.Subquery) and set(_filled_args(inner)) == {"this"}:
             inner = inner.this
+        # A UNION includes the UNIONs on its left.
         if not (
             op == "union"
             and isinstance(inner, exp.Union)
@@ -341,7 +342,7 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
 
 
 def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; if a query has neither, only record its ORDER BY."""
+    """Apply a query's LIMIT and OFFSET, or record its ORDER BY if it has neither."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
     offset = None if offset is not None and integer(offset) == 0 else offset

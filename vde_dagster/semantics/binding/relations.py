@@ -150,7 +150,8 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
 
 
 def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
-    """Bind a function in FROM without LATERAL, which can name only columns of outer queries."""
+    """Bind a function in FROM without LATERAL."""
+    # Without LATERAL, the function can name only columns of outer queries.
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
@@ -220,7 +221,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
 
 
 def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """Bind a PIVOT or UNPIVOT through a plain query with the same lineage."""
+    """Bind a PIVOT or UNPIVOT, rewritten as a query with the same lineage."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []
@@ -469,14 +470,12 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
 
 
 class Ctes:
-    """The CTEs that one place of a query can name; the nearest WITH is searched first.
-
-    The CTEs of one WITH share a dict, because a copy per CTE would take quadratic memory.
-    """
+    """The CTEs that one place of a query can name."""
 
     __slots__ = ("_around", "_before", "_named")
 
     def __init__(self, named: dict[str, CteDef], before: int, around: Ctes | None) -> None:
+        # The CTEs of one WITH share a dict. A copy per CTE would take quadratic memory.
         self._named = named
         self._before = before
         self._around = around
@@ -527,7 +526,7 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
 
 
 def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """Bind a reference to a CTE; the CTE's query is bound again as a separate source."""
+    """Bind a reference to a CTE as a separate source."""
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:

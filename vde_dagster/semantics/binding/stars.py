@@ -107,7 +107,7 @@ def _merged_name(scope: Scope, name: str) -> str | None:
 
 
 def unknown(entry: NamedSource) -> Unsupported:
-    """Return the error that the star of a source with unknown columns cannot be expanded."""
+    """Return the error for a star of a source with unknown columns."""
     return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
 
 

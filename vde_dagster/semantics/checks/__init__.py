@@ -49,9 +49,7 @@ _WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
 
 
 def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding holds for the query's text.
-
-    A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
-    """
+    """Return whether a finding holds for the query's text."""
+    # A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

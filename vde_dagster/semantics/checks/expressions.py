@@ -146,7 +146,7 @@ def _branches(e: exp.Case) -> Finding | None:
 
 
 def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
-    """Report texts and numbers as values of one column: Spark casts the texts to numbers."""
+    """Report a column that gets both texts and numbers as values."""
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
     if not texts or number is None:

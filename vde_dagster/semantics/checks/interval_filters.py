@@ -64,7 +64,7 @@ def interval_filter(column: str, type_: str | None, pattern: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A comparison such as `ts >= @start_ts`: `value`, `sign`, and `limit` with a time variable."""
+    """A comparison with a time variable, such as `ts >= @start_ts`."""
 
     value: exp.Expr
     sign: str
@@ -215,10 +215,7 @@ def _holds(
 
 
 def _evaluate(e: exp.Expr, interval: tuple[datetime, datetime]) -> date | datetime | str | None:
-    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if unknown.
-
-    Spark compares a text with a DATE or TIMESTAMP after casting it to that type.
-    """
+    """Compute a bound for an interval: a DATE, an instant (UTC) or a text; None if unknown."""
     e = e.unnest()
     if isinstance(e, exp.Parameter):
         return _variable(e.this.name.lower(), interval)

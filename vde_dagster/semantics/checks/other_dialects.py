@@ -58,9 +58,9 @@ _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "100000
 
 
 def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
-    """Check the operators of a translated query, after types were set on its columns.
+    """Report operators of a translated query that may have other results on Spark.
 
-    A kind of operator is reported only once for operands of unknown types.
+    The query's columns must have their types.
     """
     if origin.dialect in SPARKS or "*" in origin.trusted:
         return
@@ -72,6 +72,7 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
         if rule is None or word in origin.trusted:
             continue
         found = rule(e, origin)
+        # For operands of unknown types, a kind of operator is reported only once.
         if found is None or (found.untyped and word in unknown):
             continue
         if found.untyped:
@@ -235,7 +236,8 @@ _INTERVALS = frozenset(DIALECTS) - DAYS_BETWEEN - {"mysql"}
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a text plus an interval, because Spark returns a text or refuses the query."""
+    """Report a text plus an interval."""
+    # Spark returns a text or refuses the query.
     sides = (e.this, e.expression)
     moved = [one for one, length in (sides, sides[::-1]) if _is_interval(length)]
     if not moved or _is_interval(moved[0]):
@@ -255,7 +257,7 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    """Report a time plus a number of days: other dialects return a date, and Spark refuses it."""
+    """Report a time plus a number of days."""
     what = "a time plus a number of days is a date, which Spark refuses"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 

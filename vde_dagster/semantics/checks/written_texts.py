@@ -82,7 +82,7 @@ def joined(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _short(origin: Origin) -> Set[str]:
-    """Return the kinds of values that functions (not casts) convert to another text than Spark."""
+    """Return the kinds of values that the dialect's functions write as another text than Spark."""
     return {"boolean"} if origin.dialect == "postgres" else frozenset()
 
 
@@ -95,7 +95,7 @@ def joined_rows(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def joined_elements(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check how the elements of a list are written as texts when the list is joined to a text."""
+    """Check how joining a list to a text writes the list's elements."""
     value = e.expressions[0].unnest()
     if called(value) == "array":
         return _find_text(e, origin, value.expressions, _short(origin), _common_scale(value))
@@ -114,11 +114,10 @@ _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_comp
 
 
 def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text.
-
-    In `concat(coalesce(CAST(…)))`, which is how CONCAT is translated, more types are reported.
-    """
+    """Check a cast to a text."""
     around = e.parent or e
+    # CONCAT is translated as `concat(coalesce(CAST(…)))`. In CONCAT, more types are written as
+    # another text than in a cast.
     is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
 
@@ -134,8 +133,8 @@ def _find_text(
 
     Args:
         more: Kinds of values whose text differs in this place, but not everywhere in the dialect.
-        scale: Digits after the point that all values have on Spark, because they get a common
-            type; None if each value keeps its type.
+        scale: Digits after the point of the values' common type on Spark; None if each value keeps
+            its type.
     """
     values = [one.unnest() for one in values if not isinstance(one.unnest(), exp.Null)]
     for value in values:
@@ -226,14 +225,15 @@ def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
 def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
     """Return whether the dialect's date_trunc() returns another type than Spark's.
 
-    Return None if the argument's type is unknown. PostgreSQL returns a time with zone for a date;
-    DuckDB returns a date for days and longer units.
+    Return None if the argument's type is unknown.
     """
     if called(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
     kind = kind_of_value(cut.expressions[1])
+    # PostgreSQL returns a time with zone for a date.
     if origin.dialect == "postgres":
         return None if kind is None else kind == "date"
+    # DuckDB returns a date for days and longer units.
     if origin.dialect not in _DATES_OF_TIMES or kind == "text" or _unit(cut) not in _DAYS:
         return False
     return None if kind is None else True
@@ -267,7 +267,7 @@ _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNull
 
 
 class _Values:
-    """Follows an expression through choices, windows and columns to where its values come from."""
+    """Finds the expressions and table columns that values come from."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -346,12 +346,13 @@ class _Values:
 
 
 def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a choice between texts and numbers, because Spark converts the texts to numbers."""
+    """Report a choice between texts and numbers."""
     values = _chosen_values(e)
     if origin.dialect == "duckdb":
         return _narrowed(e, origin, values)
     if origin.dialect not in _TEXT_FIRST and origin.dialect in DIALECTS:
         return None
+    # Spark would convert the texts to numbers.
     kinds = {kind_of_value(one) for one in values if not isinstance(one.unnest(), exp.Null)}
     if "text" not in kinds or not kinds & _NUMBERS:
         return None
@@ -377,14 +378,12 @@ def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
-    """Report decimals that lose their last digits because of their common type in DuckDB.
-
-    A type has at most 38 digits. If more are needed, digits after the point are lost.
-    """
+    """Report decimals that lose their last digits because of their common type in DuckDB."""
     if origin.dialect != "duckdb":
         return None
     sizes = [size for value in values if (size := _size_in_duckdb(value)) is not None]
     before, after = (max((size[place] for size in sizes), default=0) for place in (0, 1))
+    # If a type needs more digits than the maximum, digits after the point are lost.
     if before + after <= MOST_DIGITS:
         return None
     what = f"a type with {before} digits before the point and {after} after it loses digits"

@@ -118,12 +118,13 @@ class _Sources:
             expression.
         lost: Aliases of sources whose columns are unknown.
         partly: Known columns of the source with the changed rows; None if all are known.
-        pairs: Pairs of columns that a FULL JOIN makes equal, so that their `coalesce` is known.
+        pairs: Pairs of columns that a FULL JOIN makes equal.
     """
 
     changed: str | None = None
     lost: set[str] = field(default_factory=set)
     partly: Collection[str] | None = None
+    # The `coalesce` of such a pair is known.
     pairs: set[frozenset[Place]] = field(default_factory=set)
 
 
@@ -422,10 +423,8 @@ class _Step:
         return found
 
     def _exact(self, select: exp.Select, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
-        """Return the expressions whose types are exact, so that equal values are identical.
-
-        Floats are not exact: a group can have rows with 0.0 and -0.0, and returns only one value.
-        """
+        """Return the expressions whose equal values are identical."""
+        # Floats are left out: a group can have rows with 0.0 and -0.0, and returns only one value.
         rest = [part for part in parts if self._type(select, read_place(part)) is None]
         found = [part for part in parts if part not in rest]
         if rest:
@@ -451,8 +450,7 @@ class _Step:
         """Replace an output's columns by known columns that conditions make equal to them.
 
         Args:
-            parts: If given, only these columns may be used, because the query groups or partitions
-                by them.
+            parts: The only columns that may be used; None for all columns.
         """
         if self._holds(value) or value.find(exp.Query):
             return value

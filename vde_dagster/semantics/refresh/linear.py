@@ -133,10 +133,7 @@ class _Signed:
         return holds(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> None:
-        """Derive the changed rows of a UNION ALL from the branch that reads the changed table.
-
-        The other branch stays without rows, because it affects the types of the columns.
-        """
+        """Derive the changed rows of a UNION ALL from the branch that reads the changed table."""
         if not isinstance(query, exp.Union) or query.args.get("distinct"):
             raise NotRefreshableError("a set operation compares all rows", query)
         if query.args.get("by_name") or query.args.get("on"):
@@ -146,6 +143,7 @@ class _Signed:
         self.query(branch)
         while isinstance(other, exp.Subquery) and set_args(other) <= {"this"}:
             other = other.this
+        # The other branch stays without rows, because it affects the types of the columns.
         empty = exp.Select(
             expressions=[exp.Star(), exp.alias_(exp.Literal.number(0), SIGN, quoted=True)],
             from_=exp.From(this=exp.Subquery(this=other.copy(), alias=_alias("vde_other"))),

@@ -62,9 +62,7 @@ class Total:
         counts: Whether it counts rows or values.
         counted: For a sum, the output column that counts the same values; empty if missing.
         type: Spark SQL type.
-        open: Whether the changes may not determine the new value. A sum is unknown if it is 0.
-            A `max` is unknown if it is at most as great as a removed value, and a `min` is unknown
-            if it is at least as great as a removed value.
+        open: Whether the changes may not determine the new value.
     """
 
     column: str
@@ -72,6 +70,8 @@ class Total:
     counts: bool
     counted: str
     type: str
+    # A sum is then unknown if it is 0. A `max` is unknown if it is at most as great as a removed
+    # value, and a `min` is unknown if it is at least as great as a removed value.
     open: bool = False
 
     @property
@@ -242,8 +242,6 @@ def _written(type_: str) -> str:
 def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     """Return an output's aggregate and its argument; `count(*)` has the argument None.
 
-    A FILTER becomes a CASE in the argument, and COUNT_IF becomes COUNT.
-
     Raises:
         NotRefreshableError: The output is not an aggregate that can be merged.
     """
@@ -253,6 +251,7 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     argument = value.this
     if isinstance(argument, exp.Distinct):
         raise NotRefreshableError("an aggregate compares values", value)
+    # COUNT_IF becomes COUNT, and a condition becomes a CASE in the argument.
     if isinstance(value, exp.CountIf):
         value = exp.Count(this=exp.Star())
         condition = argument if condition is None else exp.and_(condition.copy(), argument.copy())

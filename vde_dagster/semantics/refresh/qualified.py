@@ -150,12 +150,12 @@ def _short(part: exp.Expr) -> str:
 
 
 def write(query: exp.Expr) -> str:
-    """Write a query as Spark SQL; QUALIFY stays, although Spark does not support it."""
+    """Write a query as Spark SQL, with QUALIFY unchanged."""
     return query.sql("databricks" if query.find(exp.Qualify) else "spark")
 
 
 def _version(query: str, schema: Schema) -> object:
-    """Return a query's output names and version, to compare it with the rewritten query.
+    """Return a query's output names and version.
 
     Raises:
         NotRefreshableError: The query is not supported or has a mistake.
@@ -188,7 +188,7 @@ def _rename(table: exp.Table, *parts: str) -> None:
 
 
 def _name_apart(tree: exp.Expr) -> None:
-    """Give each source a unique alias, so that no subquery hides an alias of an outer query."""
+    """Give each source of a query a unique alias."""
     used = {one.name for one in tree.find_all(exp.Identifier)}
     seen: set[str] = set()
     for select in list(tree.find_all(exp.Select)):
@@ -196,6 +196,7 @@ def _name_apart(tree: exp.Expr) -> None:
         sources = [*list_sources(select), *(select.args.get("laterals") or ())]
         for source in sources:
             name = source.alias_or_name
+            # A repeated alias in a subquery would hide the alias of an outer query.
             if name in seen and isinstance(source.args.get("alias"), exp.TableAlias):
                 new[name] = find_new_name(used, f"{name}_")
                 used.add(new[name])

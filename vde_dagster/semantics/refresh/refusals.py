@@ -36,7 +36,7 @@ def output_list(query: exp.Expr) -> exp.Expr:
 
 
 def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error for a SELECT without known output columns; it names the clause to blame."""
+    """Return the error for a SELECT without known output columns."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):
@@ -63,7 +63,7 @@ def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
 
 
 def unsupported_clause(query: exp.Query) -> NotRefreshableError:
-    """Return the error for a clause such as LIMIT, which prevents a refresh from changes."""
+    """Return the error for a clause that prevents a refresh from changes, such as LIMIT."""
     for name in ("limit", "offset"):
         if (part := query.args.get(name)) is not None:
             hint = "remove it, or write the first rows of each group with row_number()"

@@ -48,11 +48,9 @@ def read_place(column: exp.Expr) -> Place:
 
 
 def coalesced(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns in `coalesce(a, b)`; empty if `call` is something else.
-
-    `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
-    """
+    """Return the columns in `coalesce(a, b)`; empty if `call` is something else."""
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
+    # `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
     if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:
         first, other = call.args["ifs"][0], call.args.get("default")
         if (
