@@ -23,8 +23,6 @@ def find_operators(
 ) -> tuple[Finding, ...]:
     """Find operators of another dialect whose result may differ on Spark.
 
-    Only columns in `schema` have types.
-
     Args:
         text: Spark SQL of a query or a statement; a text that cannot be parsed has no findings.
         functions: User functions in addition to Spark's own.

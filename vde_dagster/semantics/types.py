@@ -49,9 +49,9 @@ _PREDICATES = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Exists)
 
 
 def infer(e: exp.Expr) -> Type:
-    """Return the type of an expression, or None if unknown; its columns must already have types.
+    """Return the type of an expression, or None if it is unknown.
 
-    The type is stored on the expression, so that enclosing expressions can use it.
+    The columns must already have their types. The result is also stored on the expression.
     """
     if e.type is None:
         rule = _RULES.get(e.__class__)
@@ -199,8 +199,9 @@ _PADDED = (_D.CHAR, _D.VARCHAR)
 
 
 def _cast(e: exp.Cast) -> Type:
-    """Return the type of a cast; Spark casts to STRING instead of CHAR and VARCHAR."""
+    """Return the type of a cast."""
     kind: exp.DataType = e.args["to"]
+    # Spark casts to STRING instead of CHAR and VARCHAR.
     if kind.this in _PADDED:
         return data_type("STRING")
     inside = any(part.this in _PADDED for part in kind.find_all(exp.DataType))
@@ -215,7 +216,7 @@ def case_branches(e: exp.Case) -> list[exp.Expr]:
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
-    """Return the common type of values, such as a DECIMAL with enough digits; ignore NULLs."""
+    """Return the common type of the values that are not NULL, or None if it is unknown."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
@@ -255,7 +256,7 @@ def _call(e: exp.Anonymous) -> Type:
 
 
 def list_arguments(e: exp.Expr) -> list[exp.Expr]:
-    """Return the arguments of a call; DISTINCT and its arguments are flattened."""
+    """Return the arguments of a call, including the arguments of DISTINCT."""
     return [
         part
         for a in e.expressions

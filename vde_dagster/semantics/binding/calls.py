@@ -526,7 +526,7 @@ def _inherit(
 
 
 def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
-    """Return a window's function, and whether rows with equal sort keys can have different results."""
+    """Return a window's function, and whether its result can differ within equal sort keys."""
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")

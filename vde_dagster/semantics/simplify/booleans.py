@@ -121,7 +121,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """Return the number in a text literal such as '12', because it is compared with integers."""
+    """Return a text literal such as '12' as a number."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(integer(made)) == digits
@@ -129,13 +129,11 @@ def _as_number(node: Node, facts: Facts) -> Node:
 
 
 def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Create a comparison; if both operands are plain literals, return its result instead.
-
-    Texts without escapes are compared by their bytes in UTF-8, as in Python.
-    """
+    """Create a comparison, or return its result for two plain literals."""
     if one.tag == two.tag == "lit":
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
         if a is not None and b is not None:
+            # Texts without escapes are compared by their bytes in UTF-8, as in Python.
             results = {"eq": a == b, "nseq": a == b, "neq": a != b, "lt": a < b, "le": a <= b}
             return facts.terms.boolean(results[tag])
     return facts.terms.compare(tag, one, two)

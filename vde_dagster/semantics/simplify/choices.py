@@ -49,16 +49,14 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 
 
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
-    """Drop branches whose condition is never true, and all branches after one that is always true.
-
-    Branches are dropped only if their conditions are boolean, because Spark refuses other CASEs.
-    """
+    """Return the branches of a CASE that can be reached, and its ELSE."""
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
         if condition.tag == "bool" and condition.parts[0]:
             if all(facts.is_condition(c) for c, _ in branches[at:]):
                 return kept, value
             return [*kept, *branches[at:]], other
+        # Other CASEs stay as they are, because Spark refuses conditions that are not boolean.
         null = is_null(condition) and facts.is_condition(condition)
         if not (condition.tag == "bool" or null):
             kept.append((condition, value))
@@ -162,13 +160,11 @@ def first_present(node: Node, facts: Facts) -> Node:
 
 
 def decoded(node: Node, facts: Facts) -> Node:
-    """Rewrite a DECODE whose results are texts as the equivalent CASE; NULL matches NULL in both.
-
-    Other DECODEs stay, because Spark converts their results (in ANSI mode, INT to BIGINT).
-    """
+    """Rewrite a DECODE whose results are texts as the equivalent CASE."""
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]
     found = [*others[1::2], *(others[-1:] if len(others) % 2 else ())]
+    # Other DECODEs stay, because Spark converts their results (in ANSI mode, INT to BIGINT).
     if len(others) < 2 or facts.common(found) != TEXT:
         return node
     if not all(facts.comparable(this, value) for value in searched):

@@ -37,8 +37,7 @@ def drop_empty(parts: Parts, *, only_written: bool) -> None:
     """Remove relations without rows, and rewrite all queries without rows to the same form.
 
     Args:
-        only_written: Whether every FALSE in the query was written by its author, because no other
-            rewrite has run yet.
+        only_written: Whether every FALSE in the query was written by its author.
     """
     if any(
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
@@ -244,7 +243,7 @@ class _Emptied:
             self._clear(rel.group, keep=None in nulls)
 
     def _clear_totals(self, source: Derived) -> None:
-        """Replace aggregates over no rows by their results: zero for counts, otherwise NULL."""
+        """Replace aggregates over no rows by zero for counts and NULL for other functions."""
         made = [self._total(node) for node in source.columns]
         if source not in self._parts.frozen:
             source.columns = [

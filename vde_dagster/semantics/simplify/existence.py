@@ -64,12 +64,10 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """Return the expression that computes a column inside nested subqueries.
-
-    The search ends before a subquery that may change the column's value.
-    """
+    """Return the expression that computes a column inside nested subqueries."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
+        # Such a subquery may change the column's value.
         if source.op == "left" or len(source.keys) > 1:
             break
         node = source.columns[node.parts[1]]
@@ -77,10 +75,7 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace joins by EXISTS if they only test for a match; return the groups of the EXISTS.
-
-    Such a join finds at most one row, and the query uses none of the joined columns.
-    """
+    """Replace joins by EXISTS if they only test for a match; return the groups of the EXISTS."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
@@ -90,6 +85,7 @@ def joins_as_exists(parts: Parts) -> set[Group]:
     for group in joined:
         if group in uses.groups:
             # Sources that can only decide which rows of the other sources remain.
+            # Such a source has at most one matching row, and the query uses none of its columns.
             idle = [
                 source
                 for source in group.sources

@@ -80,21 +80,17 @@ class Facts:
         return kinds.pop() if len(kinds) == 1 else None
 
     def null(self, kind: str) -> Node:
-        """Return a NULL of the given type.
-
-        If a setting may change what TIMESTAMP means, its type is TIMESTAMP_LTZ.
-        """
+        """Return a NULL of the given type."""
+        # If a setting may change what TIMESTAMP means, the type of the NULL is TIMESTAMP_LTZ.
         known = ZONED if self.unless_set(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """Combine operands by AND or OR; a single boolean operand is returned unchanged.
-
-        An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other
-        operand can raise an error.
-        """
+        """Combine operands by AND or OR; a single boolean operand is returned unchanged."""
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
+        # An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other
+        # operand can raise an error.
         if made.tag == tag and absorbing in made.parts:
             kept = [part for part in made.parts if not self.is_total(part)]
             made = self.terms.combine(tag, [*kept, absorbing])
@@ -224,10 +220,8 @@ class Facts:
         return Facts(self.terms).never_null(made)
 
     def never_fails(self, node: Node) -> bool:
-        """Return whether computing an expression never raises an error, with and without ANSI mode.
-
-        Rewrites may remove only such expressions, or compute them for other rows than before.
-        """
+        """Return whether computing an expression raises no error, with and without ANSI mode."""
+        # Rewrites may remove only such expressions, or compute them for other rows than before.
         tag, parts = node.tag, node.parts
         if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
             return True
@@ -266,15 +260,13 @@ class Facts:
         return self.is_boolean(node) or node.tag == "Null"
 
     def comparable(self, one: Node, two: Node) -> bool:
-        """Return whether two expressions can be compared without conversion, or as wider numbers.
-
-        Any other conversion may raise an error, or turn a value into NULL.
-        """
+        """Return whether two expressions are comparable without conversion, or as wider numbers."""
         left, right = self.type(one), self.type(two)
         if one.tag == "Null" or two.tag == "Null":
             return True
         if left is None or right is None:
             return False
+        # Any other conversion may raise an error, or turn a value into NULL.
         return left == right or {left, right} <= {*WHOLE, DOUBLE}
 
     def casts(self, kind: str | None, target: str) -> bool:

@@ -55,8 +55,9 @@ def move_filters(parts: Parts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
-    """Add implied conditions; return FALSE for a contradiction only if that hides no error."""
+    """Return conditions and the conditions they imply, or FALSE for a contradiction."""
     found = closed(conditions, parts.terms)
+    # FALSE would hide an error that a part of the group may raise.
     return found if not _empty(found) or _may_be_dropped(group) else conditions
 
 
@@ -194,15 +195,13 @@ def _keeps_values(source: Derived) -> bool:
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
-    """Remove grouping keys that are literals, but keep at least one key.
-
-    A grouping without keys returns a row even for an empty input.
-    """
+    """Remove grouping keys that are literals, but keep at least one key."""
     if source.op != "agg" or len(source.keys) != 1:
         return
     keys = list(source.keys[0].parts)
     others = [key for key in keys if not is_constant(key)]
     if keys and len(others) < len(keys):
+        # A grouping without keys would return a row even for an empty input.
         one = terms.number(0)
         source.keys = (terms.unordered("keys", others or [one]),)
 
@@ -227,10 +226,7 @@ class _Above:
 
 
 class _Constants:
-    """Replaces columns by their constants, and folds expressions that become constant.
-
-    Expressions in a window stay, because the window may read rows that are not in this group.
-    """
+    """Replaces columns by their constants, and folds expressions that become constant."""
 
     def __init__(self, known: dict[Node, Node], terms: Terms) -> None:
         self._known = known
@@ -249,6 +245,7 @@ class _Constants:
         return rewrite(node, self._rule, self._terms, self._memo)
 
     def _rule(self, node: Node) -> Node | None:
+        # A window may read rows that are not in this group.
         if node.tag == "window":
             return node
         found = self._known.get(node)
@@ -271,7 +268,7 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
 def use_presence(parts: Parts) -> None:
-    """Simplify expressions over a group's rows, because its conditions exclude NULLs."""
+    """Simplify expressions in which a group's conditions exclude NULLs."""
     # Expressions that treat NULL specially.
     asking = set(
         walk(

@@ -62,13 +62,13 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     """Add implied conditions, and drop conditions that follow from stronger ones.
 
     Args:
-        given: Conditions on outer rows that are also true. They are not returned. If a column
-            occurs only in them, no condition is derived for it.
+        given: Conditions on outer rows that are also true. They are not returned.
     """
     given = list(given)
     if not conditions or len(conditions) + len(given) > _MOST_CONDITIONS:
         return conditions
     columns = {fact: compared_columns(fact) for fact in [*conditions, *given]}
+    # No condition is derived for columns that occur only in `given`.
     own = {c for condition in conditions for c in (columns[condition] or ())}
     if not own:
         return conditions

@@ -58,9 +58,10 @@ def drop_groupings(parts: Parts) -> None:
 
 
 def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Remove groupings in subqueries of EXISTS, because only the existence of a row matters."""
+    """Remove groupings in subqueries of EXISTS."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
+    # Only the existence of a row matters to EXISTS.
     uses = Uses.collect(parts.top)
     for group in groups:
         _drop_in(group, groups, uses, parts)
@@ -84,10 +85,7 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
 
 
 def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
-    """Return replacements for a grouping's columns, or None if repeated rows matter.
-
-    In a correlated query, Spark also groups by the outer columns and turns their -0.0 into 0.0.
-    """
+    """Return replacements for a grouping's columns, or None if repeated rows matter."""
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
     if not keys.issuperset(used.values()):
@@ -98,6 +96,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
         return None
     own = set(source.group.sources)
     correlated = any(sources_in(c) - own for c in source.group.conditions)
+    # In a correlated query, Spark also groups by the outer columns and turns their -0.0 into 0.0.
     exact = _correlates_plainly(source.group) and all(is_exact(node, facts) for node in keys)
     return None if correlated and not exact else known
 
@@ -171,7 +170,8 @@ def merge_limits(parts: Parts) -> None:
 
 
 def ask_without_limits(parts: Parts) -> None:
-    """Remove limits below EXISTS, which do not affect it (Spark: `EliminateLimits`)."""
+    """Remove limits below EXISTS."""
+    # Such limits do not affect EXISTS (Spark: `EliminateLimits`).
     for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
         only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
         while (
@@ -193,12 +193,10 @@ def ask_without_limits(parts: Parts) -> None:
 
 
 def _correlates_plainly(group: Group) -> bool:
-    """Return whether all correlated conditions of a group compare columns without a cast.
-
-    With a cast, Spark applies the LIMIT to each value of a different column.
-    """
+    """Return whether all correlated conditions of a group compare columns without a cast."""
     own = set(group.sources)
     around = [c for c in group.conditions if sources_in(c) - own]
+    # With a cast, Spark applies the LIMIT to each value of a different column.
     return all(
         compared_columns(condition) is not None and all(map(_is_plain, walk([condition])))
         for condition in around
@@ -250,10 +248,8 @@ def _merge(outer: Derived, parts: Parts) -> None:
 
 
 def keep_failing_sorts(parts: Parts) -> None:
-    """Keep sort keys that may raise an error, unless an output column also computes them.
-
-    The order of a query's result is ignored, but Spark computes the keys and may fail.
-    """
+    """Keep sort keys that may raise an error, unless an output column also computes them."""
+    # The order of a query's result is ignored, but Spark computes the keys and may fail.
     branches = [
         branch
         for group in parts.groups

@@ -27,17 +27,17 @@ class Parts:
     """The groups, relations and windows of a query, for rules that search all of them.
 
     Args:
-        groups: The groups of the query, inner groups first. Groups that windows are computed over
-            are listed in `windowed`.
-        frozen: Sources of windows. Conditions outside apply after the window, so they must not be
-            moved into these sources.
+        groups: Groups of the query, inner groups first.
+        frozen: Sources of windows.
         shared: Groups that several sources share, or that occur in a window's conditions.
+        windowed: Groups that windows are computed over.
     """
 
     terms: Terms
     groups: list[Group] = field(default_factory=list)
     rels: list[Rel] = field(default_factory=list)
     seen: set[Any] = field(default_factory=set)
+    # Conditions outside apply after the window, so they must not be moved into these sources.
     frozen: set[Any] = field(default_factory=set)
     shared: set[Group] = field(default_factory=set)
     windowed: list[Group] = field(default_factory=list)
@@ -184,13 +184,13 @@ class Uses:
     """The uses of sources' columns in a query, found by walking from its outputs.
 
     Args:
-        asked_in: By source, the groups whose conditions use it. None is in the set if the source
-            is also used outside of conditions.
+        asked_in: By source, the groups whose conditions use it. None is in the set if the source is
+            also used outside of conditions.
         tests: By source, the expressions ``x IS NULL`` of its columns.
         values: Sources with columns that are used outside of IS NULL.
         parents: By reference, the expressions that contain it. None is in the set if the reference
             is itself an output.
-        exists: Groups of EXISTS: the query only tests whether they have rows.
+        exists: Groups of EXISTS.
     """
 
     groups: dict[Group, None] = field(default_factory=dict)

@@ -102,10 +102,11 @@ def divide(node: Node, facts: Facts) -> Node:
 
 
 def sign(node: Node, facts: Facts) -> Node:
-    """Remove a double negation, except for integers, whose minimum cannot be negated."""
+    """Remove a double negation of a number that is not an integer."""
     inner = node.parts[-1]
     if inner.tag == "Null":
         return facts.null(DOUBLE)
+    # The minimum of an integer type cannot be negated.
     if node.tag == "neg":
         # The minus of a STRING is a DOUBLE, so the operand's own type decides.
         twice = inner.tag == "neg" and facts.type(inner.parts[0]) == DOUBLE
@@ -190,7 +191,8 @@ def string_together(node: Node, facts: Facts) -> Node:
 
 
 def _as_text(node: Node, facts: Facts) -> Node:
-    """Remove a cast to text from an argument of CONCAT, because CONCAT casts it anyway."""
+    """Remove a cast to text from an argument of CONCAT."""
+    # CONCAT casts its arguments anyway.
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
     number = integer(node)
@@ -212,13 +214,14 @@ def once(node: Node, facts: Facts) -> Node:
 
 
 def pick_field(node: Node, facts: Facts) -> Node:
-    """Simplify ``struct(a AS x).x`` to ``a``; Spark ignores the case of field names."""
+    """Simplify ``struct(a AS x).x`` to ``a``."""
     name, made = node.parts
     if made.tag != "call" or made.parts[0] != "struct":
         return node
     names, values = made.parts[1::2], made.parts[2::2]
     if len(names) != len(values) or any(n.__class__ is not str for n in names):
         return node
+    # Spark ignores the case of field names.
     found = [i for i, n in enumerate(names) if n.lower() == name.lower()]
     if len(found) != 1 or not all(map(facts.never_fails, values)):
         return node

@@ -186,7 +186,8 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
-    """Remove a DOUBLE cast or suffix from an operand of `/`, because `/` converts to DOUBLE."""
+    """Remove a DOUBLE cast or suffix from an operand of `/`."""
+    # Spark converts the operands of `/` to DOUBLE.
     if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
         found = _NUMBER.fullmatch(node.parts[1])
         suffix = (found[2] or "").upper() if found is not None else ""

@@ -252,12 +252,10 @@ class _Steps:
         return [node for node in used if node.tag in AGGREGATES]
 
     def _rest_are_of_sets(self, alone: bool) -> bool:
-        """Return whether all other outer aggregates ignore repeated rows, as a maximum does.
-
-        If the inner query has no GROUP BY (`alone`), it returns a row even for empty tables. Then
-        even a maximum would change, so no other aggregate is allowed.
-        """
+        """Return whether all other outer aggregates ignore repeated rows, as a maximum does."""
         rest = [node for node in self._aggregates() if node not in self.merged]
+        # Without GROUP BY (`alone`), the inner query returns a row even for empty tables. Then even
+        # a maximum would change, so no other aggregate is allowed.
         return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 

@@ -112,7 +112,7 @@ class Digester:
     def _condition_marks(
         self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
     ) -> list[bytes]:
-        """Return a digest of the conditions on each source, to tell equal sources apart."""
+        """Return a digest of the conditions on each source."""
         own = set(group.sources)
         conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
         marks = rows
@@ -184,11 +184,7 @@ class Digester:
         return closed
 
     def _keyed(self, source: Derived, frame: Frame) -> Frame:
-        """Return a frame that gives each key of grouping sets a digest that no other key has.
-
-        Two keys with equal values, or a key and an equal literal, are not interchangeable: a
-        grouping set may leave out only one of the keys, which is then NULL.
-        """
+        """Return a frame that gives each key of grouping sets a digest that no other key has."""
         if len(source.keys) < 2:
             return frame
         known = self._of_sets.get((frame, source))
@@ -198,6 +194,8 @@ class Digester:
                 key: self.node(key, known)
                 for key in chain.from_iterable(k.parts for k in source.keys)
             }
+            # Keys with equal values are not interchangeable, nor are a key and an equal literal. A
+            # grouping set may leave out only one of the keys, which is then NULL.
             numbers: dict[bytes, int] = {}
             for key, digest in digests.items():
                 number = numbers[digest] = numbers.get(digest, -1) + 1
@@ -306,7 +304,7 @@ class Digester:
         return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
-        """Hash what determines the order of a group's rows, for functions that depend on it."""
+        """Hash everything that determines the order of a group's rows."""
         parts: list[Any] = []
         for source in group.sources:
             if is_lookup(source):
@@ -404,8 +402,7 @@ class Frame:
 class Closed:
     """Result of hashing a group: the digest of its rows, and its frame.
 
-    The frame is needed to hash expressions over the rows. `sole` is the group's only source, if
-    the group has exactly the rows of this source.
+    `sole` is the group's only source, if the group has exactly the rows of this source.
     """
 
     rows: bytes

@@ -86,7 +86,7 @@ _NOTHING: Deciding = frozenset()
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
     """Return the lineage of a query's outputs.
 
-    `leaves` are the tables that the query reads; an unsupported expression may use any of them.
+    `leaves` are the tables that the query reads.
     """
     tracer = Tracer(leaves)
     rows = tracer.group(rel.group)

@@ -18,10 +18,9 @@ OTHER_COLUMNS = "*"
 
 
 def canonicaliser() -> str:
-    """Return the versions of the hash rules and of SQLGlot, which both affect the hashes.
-
-    A snapshot stores this value. If it differs later, the stored definition is hashed again.
-    """
+    """Return the versions of the hash rules and of SQLGlot."""
+    # Both affect the hashes. A snapshot stores this value, and its definition is hashed again if
+    # the value differs later.
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
 
 
@@ -96,17 +95,14 @@ _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILIN
 
 
 def _sqlglot_version() -> str:
-    """Return the version of SQLGlot without importing it.
-
-    `importlib.metadata` takes a tenth of the time of a short command, because it imports e-mail
-    parsers; it is used only if the package does not contain its version.
-    """
+    """Return the version of SQLGlot without importing it."""
     spec = find_spec("sqlglot")
     written = Path(spec.origin or "").parent / "_version.py" if spec is not None else None
     if written is not None and written.is_file():
         found = _WRITTEN.search(written.read_text("utf-8"))
         if found is not None:
             return found[1]
+    # This module imports e-mail parsers, which take a tenth of the time of a short command.
     from importlib.metadata import version
 
     return version("sqlglot")
