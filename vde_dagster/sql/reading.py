@@ -29,9 +29,8 @@ class Reading:
     """A parsed query.
 
     Args:
-        tree: The syntax tree, for analysis only; no SQL is generated from it. Calls are
-            `exp.Anonymous`, literals have the author's text, and identifiers have their offsets
-            in `meta`.
+        tree: The syntax tree, for analysis only. Calls are `exp.Anonymous`, literals have the
+            author's text, and identifiers have their offsets in `meta`.
     """
 
     text: str
@@ -132,9 +131,7 @@ def parse_plain(
 ) -> exp.Expr:
     """Parse one statement or expression into SQLGlot's own classes.
 
-    User macros and lint rules expect trees with SQLGlot's classes. For Spark, operators are
-    grouped as in Spark, and a doubled quote within a string is one quote: SQLGlot's parser alone
-    would read `'C''1'` as `'C1'`.
+    For Spark, operators are grouped as in Spark, and a doubled quote within a string is one quote.
 
     Args:
         into: The class to parse into; see SQLGlot's `parse_one`.
@@ -202,6 +199,7 @@ def _plain_trees(
     chosen = Dialect.get_or_raise(dialect)
     tokens = chosen.tokenize(text)
     if isinstance(chosen, Spark) and not isinstance(chosen, Databricks):
+        # SQLGlot's parser alone would read `'C''1'` as `'C1'`.
         tokens = _with_doubled_quotes(text, tokens)
         tokens = with_brackets(tokens) or tokens
     tokens = _with_bracketed_literals(tokens)
@@ -233,11 +231,12 @@ def _with_doubled_quotes(text: str, tokens: list[Token]) -> list[Token]:
 
 
 def _with_bracketed_literals(tokens: list[Token]) -> list[Token]:
-    """Put brackets around `DATE '…'` before `::`; SQLGlot (30.30) would cast only the text."""
+    """Put brackets around `DATE '…'` before `::`."""
     if not any(token.text == "::" for token in tokens):
         return tokens
     made: list[Token] = []
     for index, token in enumerate(tokens):
+        # SQLGlot (30.30) would cast only the text.
         if token.token_type == TokenType.DCOLON and index > 1:
             kind, text = tokens[index - 2 : index]
             if text.token_type == TokenType.STRING and kind.token_type in _LITERAL_TYPES:
@@ -256,7 +255,8 @@ _WITHOUT_ON = "LEFT JOIN LATERAL without ON"
 
 
 def _lacks_condition(tree: exp.Expr | None) -> bool:
-    """Return whether an outer join to LATERAL has no ON, because SQLGlot would add ON TRUE."""
+    """Return whether an outer join to LATERAL has no ON."""
+    # SQLGlot would add ON TRUE.
     return tree is not None and any(
         isinstance(join.this, exp.Lateral)
         and (join.side == "LEFT" or join.kind == "OUTER")

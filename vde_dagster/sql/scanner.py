@@ -205,7 +205,7 @@ def scan(
 
 
 def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
-    """Find the end of a statement without scanning its tokens, which is much faster.
+    """Find the end of a statement without scanning its tokens.
 
     Returns:
         The offset of the statement's semicolon, or of the text's end. None if `scan` is needed,
@@ -338,7 +338,8 @@ def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectErr
 
 
 def _may_be_deep(text: str) -> bool:
-    """Return whether a text has many opening brackets; a fast check before `deepest`."""
+    """Return whether a text has many opening brackets."""
+    # This check is much faster than `deepest`.
     brackets = sum(text.count(opening) for opening in OPENING)
     if brackets + text.count("<") > DEEPEST:
         return True

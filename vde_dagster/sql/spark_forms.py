@@ -97,7 +97,8 @@ def spark_forms(text: str) -> list[Edit]:
 
 
 def _may_need_edits(text: str) -> bool:
-    """Return whether a text may match `_MAYBE`; much cheaper than the match itself."""
+    """Return whether a text may match `_MAYBE`."""
+    # This check is much cheaper than the match itself.
     if not text.isascii() or "[" in text or "::" in text:
         return True
     upper = text.upper()
@@ -236,13 +237,11 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove a trailing comma, as in `SELECT a, FROM t`.
-
-    The comma is kept if the word after it may be a column's name.
-    """
+    """Remove a trailing comma, as in `SELECT a, FROM t`."""
     if _word(tokens, index) != ",":
         return
     word, behind = _word(tokens, index + 1), _word(tokens, index + 2)
+    # The comma stays if the word after it may be a column's name.
     clause = word in _AFTER_LIST and behind not in (",", ".", "FROM", "AS", "")
     if clause or (word, behind) in _AFTER_KEYS or word in ("", ")"):
         yield Edit(tokens[index].start, tokens[index].end, "")

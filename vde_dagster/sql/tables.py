@@ -20,7 +20,8 @@ def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
-    """Find all tables, breadth first; twice as fast as SQLGlot's walk, which visits all nodes."""
+    """Find all tables, breadth first."""
+    # SQLGlot's walk visits all nodes and takes twice as long.
     ends = {Identifier, Literal, str, bool, type(None)}
     nodes = [tree]
     for node in nodes:
@@ -39,11 +40,7 @@ class _Withs:
         self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 
     def define(self, table: exp.Table) -> bool:
-        """Return whether a table name refers to a CTE.
-
-        A CTE is visible to the query that owns the WITH, to later CTEs of this WITH, and with
-        RECURSIVE to itself.
-        """
+        """Return whether a table name refers to a CTE."""
         if table.args.get("db"):
             return False
         name = table.name.lower()
@@ -56,6 +53,8 @@ class _Withs:
             elif isinstance(node, exp.With):
                 first, places = self._cte_places(node)
                 place = first.get(name)
+                # A CTE is visible to the query that owns the WITH, to later CTEs of this WITH, and
+                # with RECURSIVE to itself.
                 here = places[id(inside)] + bool(node.args.get("recursive"))
                 if place is not None and place < here:
                     return True

@@ -131,8 +131,7 @@ _PIECES = re.compile(
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
     """Rewrite comments such as `# why` as `--why` if the dialect has `#` comments.
 
-    Offsets do not change. If `#` is not followed by a space, `--` does not fit, and blanks replace
-    the whole comment.
+    Offsets do not change.
 
     Args:
         dialect: The dialect to assume if no header of the file names a dialect.
@@ -148,6 +147,7 @@ def with_dash_comments(source: SourceText, dialect: str) -> SourceText:
         comment = found["hash"]
         if comment is None:
             return found[0]
+        # If `#` is not followed by a space, `--` does not fit, and blanks replace the comment.
         has_room = comment[1:2].isspace() and own not in _DASHES_AND_BLANK
         return f"--{comment[2:]}" if has_room else " " * len(comment)
 

@@ -41,15 +41,14 @@ def has_placeholder(text: str) -> bool:
 def untranslated(dialect: str) -> Dialect:
     """Return a SQLGlot dialect that keeps formats of dates and numbers as they are written.
 
-    SQLGlot's own dialects translate every format to Python's format and back, so that `'y'` and
-    `'yyyy'` become equal, although Spark pads the year only for `'yyyy'`.
-
     Raises:
         ValueError: SQLGlot has no such dialect.
     """
     from sqlglot.dialects.dialect import Dialect
 
     base = Dialect.get_or_raise(dialect).__class__
+    # SQLGlot's own dialects translate every format to Python's format and back. Then `'y'` and
+    # `'yyyy'` become equal, although Spark pads the year only for `'yyyy'`.
     changed: Any = type(f"Vde{base.__name__}", (base,), {"TIME_MAPPING": {}, "FORMAT_MAPPING": {}})
     made: Dialect = changed()
     return made
@@ -61,16 +60,15 @@ _SHARE, _BYTES = 16, 150
 
 
 class ParsedQueries:
-    """A cache of syntax trees by query text, because parsing takes most of a first load.
-
-    Loading a project fills the cache, and planning takes the trees out again.
+    """A cache of syntax trees by query text.
 
     Args:
-        most: Maximum number of characters of queries with cached trees. By default, the trees may
-            take a sixteenth of the memory, but at least 135 MB.
+        most: Maximum number of characters of queries with cached trees; by default, it depends on
+            the machine's memory.
     """
 
     def __init__(self, most: int | None = None) -> None:
+        # The trees may take a sixteenth of the memory, but at least 135 MB.
         if most is None:
             most = max(_LEAST, usable_memory() // (_SHARE * _BYTES))
         self._room = most
@@ -117,18 +115,19 @@ _ALLOCATIONS = 1_500_000
 def collect_rarely() -> None:
     """Make the garbage collector of this process run less often.
 
-    Use this only in a short process without other code. A syntax tree has thousands of objects, and
-    with Python's default threshold of 700, each would be visited several times without effect.
-    While `ParsedQueries` keeps more trees, the collector runs even less often. The end of the
-    process releases its memory, so the collector ignores all objects then.
+    Use this only in a short process without other code.
     """
+    # A syntax tree has thousands of objects. With Python's default threshold of 700, each would be
+    # visited several times without effect. While `ParsedQueries` keeps more trees, the collector
+    # runs even less often.
     gc.set_threshold(_ALLOCATIONS, 20, 20)
+    # The end of the process releases its memory, so the collector ignores all objects then.
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
 
 
 def dismantle(tree: exp.Expr) -> None:
-    """Dismantle an unused tree, whose cyclic references would delay its release."""
+    """Break the reference cycles of an unused tree, so that its memory is released at once."""
     from sqlglot.expressions import Expr, Identifier, Literal
 
     nodes = [tree]

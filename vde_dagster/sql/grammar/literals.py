@@ -107,7 +107,7 @@ def _is_valid(name: str, text: str) -> bool:
 
 
 def _interval(words: Sequence[str], at: int) -> Malformed | None:
-    """Check the interval literal after the word INTERVAL; the word may also be a column's name."""
+    """Check the interval literal after a word INTERVAL, which may also be a column's name."""
     start, parts = at, list[tuple[str, str]]()
     while at < len(words):
         sign = words[at] if words[at] in "+-" else ""

@@ -255,7 +255,10 @@ class _Bracketer:
         return len(self._tokens)
 
     def _bracket(self, start: int, end: int) -> None:
-        """Put brackets around a range of tokens; the caller adds inner brackets first."""
+        """Put brackets around a range of tokens.
+
+        Inner brackets must be added before outer brackets.
+        """
         self._brackets += 1
         if self._brackets > _MOST_BRACKETS:
             return

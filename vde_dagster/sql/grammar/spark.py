@@ -341,12 +341,13 @@ class Lexer:
         self._pieces: dict[tuple[str, str], int | None] = {}
 
     def kinds(self, text: str) -> tuple[int, ...] | None:
-        """Return the numbers of a text's tokens, much faster than `tokens`.
+        """Return the numbers of a text's tokens.
 
         Returns:
             None if `tokens` must read the text: for comments, other characters than ASCII, types
             with parameters, and rare spellings.
         """
+        # This is much faster than `tokens`.
         if not text.isascii() or _COMMENT in text:
             return None
         pieces, known = _PIECE.findall(text.upper()), self._pieces
@@ -418,10 +419,7 @@ class Lexer:
         return kind
 
     def _word(self, text: str, at: int, end: int) -> tuple[int, int]:
-        """Return the number and the end of a token that begins with a letter or a space.
-
-        The result is cached if it depends only on the token and the character after it.
-        """
+        """Return the number and the end of a token that begins with a letter or a space."""
         kind, ends, stopped = self._longest(text, at, 0)  # No type is closed by a word.
         if ends == stopped == end:
             if len(self._words) >= _MOST:

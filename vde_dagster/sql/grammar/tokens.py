@@ -164,18 +164,17 @@ class _Reader:
         self._out.append(token)
 
     def _plus(self, token: Token) -> Token:
-        """Replace a unary plus, which SQLGlot would drop, by the token of the operator `|/`.
-
-        Spark has no `|/`, so the token can represent only a plus. The plus has a meaning: ``+x``
-        converts texts and NULL to DOUBLE, and ``+1`` is neither a position in ORDER BY nor a
-        literal for the precision of DECIMAL arithmetic.
-        """
+        """Replace a unary plus by the token of the operator `|/`."""
         before = self._out[-1].token_type if self._out else None
         signs = before in _BEFORE_OPERAND or before in _BEFORE_SIGN
+        # SQLGlot would drop the plus, and Spark has no `|/`, so the token can represent only a
+        # plus. The plus has a meaning: `+x` converts texts and NULL to DOUBLE, and `+1` is neither
+        # a position in ORDER BY nor a literal for the precision of DECIMAL arithmetic.
         return like(token, T.PIPE_SLASH, "+") if signs else token
 
     def _shift(self, index: int) -> int:
-        """Represent `>>>`, which SQLGlot cannot read, by `??`, a token that Spark does not have."""
+        """Replace the operator `>>>` by the token `??`."""
+        # SQLGlot cannot read `>>>`, and Spark has no operator `??`.
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
             self._out.append(like(run[0], T.DQMARK, "??"))
@@ -382,7 +381,7 @@ _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMES
 
 
 def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
-    """Read adjacent strings, which Spark joins into one; `''` in a string does not end it.
+    """Read adjacent strings, which Spark joins into one string.
 
     Returns:
         The index after the strings, and their text with all quotes.

@@ -21,7 +21,7 @@ def cast(value: exp.Expr, kind: str) -> exp.Cast:
 
 
 def fill_template(template: str, **parts: exp.Expr | str) -> exp.Expr:
-    """Parse a Spark SQL template, and replace its columns by copies of the parts of these names.
+    """Parse a Spark SQL template, and replace each column by the part of the same name.
 
     A part given as a str becomes a string literal.
     """

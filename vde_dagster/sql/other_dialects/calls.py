@@ -66,7 +66,8 @@ def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
 
 
 def _local_time(instant: exp.Expr, zone: exp.Expr) -> exp.Expr:
-    """Return the local time in a zone for an instant; sessions are in UTC."""
+    """Return the local time of an instant in a zone."""
+    # Sessions are in UTC.
     return call("FROM_UTC_TIMESTAMP", cast(instant, "TIMESTAMP"), zone)
 
 
@@ -249,8 +250,9 @@ def _whole_name(node: exp.Dayname | exp.Monthname, dialect: str) -> Made:
 
 
 def _format_second(node: exp.TimeToStr, dialect: str) -> Made:
-    """Swap the arguments of DuckDB's `strftime('%Y', day)`, because DuckDB allows both orders."""
+    """Swap the arguments of DuckDB's `strftime('%Y', day)`."""
     form, value = node.this, node.args["format"]
+    # DuckDB allows both orders of the arguments.
     if dialect != "duckdb" or not form.is_string or value.is_string:
         return None
     return exp.TimeToStr(this=value.copy(), format=form.copy())

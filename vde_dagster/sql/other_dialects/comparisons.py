@@ -122,9 +122,6 @@ _ELEMENT = "vde_element"
 def any_of_list(node: exp.Binary, dialect: str) -> Made:
     """Rewrite `x = ANY(list)` as Spark's function EXISTS over the list.
 
-    For a list that is NULL, DuckDB returns false. SQLGlot's own rewriting (30.30,
-    `transforms.any_to_exists`) is not used, because it names the element `x`, like a column.
-
     Raises:
         Unwritable: A subquery is compared with the elements, which Spark does not support.
     """
@@ -134,10 +131,13 @@ def any_of_list(node: exp.Binary, dialect: str) -> Made:
         return None
     if node.this.find(exp.Query):
         raise Unwritable("a subquery compared with the elements of a list")
+    # SQLGlot's own rewriting (30.30, `transforms.any_to_exists`) is not used, because it names the
+    # element `x`, like a column.
     test = node.__class__(this=node.this.copy(), expression=exp.column(_ELEMENT))
     element = exp.Lambda(this=test, expressions=[exp.to_identifier(_ELEMENT)])
     found = exp.Exists(this=values.copy(), expression=element)
     if dialect != "duckdb" or isinstance(values, exp.Array):
         return found
+    # For a list that is NULL, DuckDB returns false.
     absent = exp.Is(this=values.copy(), expression=exp.Null())
     return exp.Case(ifs=[exp.If(this=absent, true=exp.false())], default=found)

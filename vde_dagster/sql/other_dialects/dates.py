@@ -156,7 +156,7 @@ def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
 
 
 def added_months(node: exp.AddMonths, dialect: str) -> Made:
-    """Rewrite Snowflake's ADD_MONTHS, which moves the last day of a month to the last day."""
+    """Rewrite Snowflake's ADD_MONTHS, which moves the last day of a month to another last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -194,9 +194,6 @@ _SQL_SERVER_UNITS = _pairs(
 def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
     """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
-    SQLGlot writes Spark's DATE_ADD, which adds days, whatever the unit. For Redshift, the operand
-    is cast to a timestamp, because Redshift returns a timestamp.
-
     Raises:
         Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
     """
@@ -206,12 +203,14 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
     written = node.meta.get("end", 0) + 1 - node.meta.get("start", 0)
     if dialect == "redshift" and written == len("ADD_MONTHS"):  # SQLGlot has one class for both.
         raise Unwritable("ADD_MONTHS")
+    # SQLGlot would write Spark's DATE_ADD, which adds days, whatever the unit.
     name = unit.name.upper()
     name = full_unit(name, dialect)
     if name not in _ADDED:
         raise Unwritable(f"DATEADD of {name}")
     length = _interval(node.expression, name)
     moved: exp.Expr = exp.paren(node.this.copy())
+    # Redshift returns a timestamp.
     if dialect == "redshift" or node.this.is_string:
         moved = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     return exp.paren(exp.Add(this=moved, expression=length))
@@ -280,11 +279,7 @@ def _letters(form: str, dialect: str) -> str:
 
 
 def format_time(node: exp.TimeToStr, dialect: str) -> Made:
-    """Rewrite the formatting of a time if SQLGlot does not translate the format correctly.
-
-    SQLGlot fails for formats with the day of the year, with letters as plain text, or with
-    milliseconds.
-    """
+    """Rewrite the formatting of a time if SQLGlot does not translate the format correctly."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
@@ -292,6 +287,8 @@ def format_time(node: exp.TimeToStr, dialect: str) -> Made:
     letters = _letters(text, dialect)
     rest = _DIRECTIVE.sub("", text)
     zone = node.args.get("zone")
+    # SQLGlot fails for formats with the day of the year, with letters as plain text, or with
+    # milliseconds.
     plain = "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest)
     if plain and zone is None and dialect not in _MILLIS:
         return None
@@ -325,11 +322,9 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 
 
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Rewrite a cast of a text to a date or time, so that it fails for a text of digits alone.
-
-    Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
-    """
+    """Rewrite a cast of a text to a date or time, so that it fails for a text of digits alone."""
     text = exp.cast(value.copy(), "TEXT")
+    # Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
     fails = call("RAISE_ERROR", exp.Literal.string("a text of digits alone is read as seconds"))
     checked = exp.Anonymous(this="IF", expressions=[digits, fails, value.copy()])

@@ -25,8 +25,7 @@ _NULL_OUTSIDE = frozenset({"snowflake", "redshift"})
 def note_subscripts(tree: exp.Expr, dialect: str) -> None:
     """Mark the subscripts that SQLGlot's parser changed to count from 0.
 
-    The parser (30.30, `apply_index_offset`) changes integer literals; the changed expression has no
-    type. Call this function before any part of the tree is replaced.
+    Call this function before any part of the tree is replaced.
     """
     if dialect not in _FROM_ONE:
         return
@@ -35,6 +34,8 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
         is_list = kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.ARRAY)
         if not is_list or len(node.expressions) != 1:
             continue
+        # The parser (30.30, `apply_index_offset`) changes integer literals. The changed expression
+        # has no type.
         index = node.expressions[0].type  # An outer subscript gives types to what is inside.
         if index is None or index.this in exp.DataType.INTEGER_TYPES:
             node.meta[_FROM_ZERO_IN_TREE] = True

@@ -32,9 +32,6 @@ _DIGITS = {
 def number_type(node: exp.DataType, dialect: str) -> None:
     """Change a number type, in place, to the precision that the dialect gives to its name.
 
-    Snowflake's integer types become DECIMAL(38, 0) only in TRY_CAST, where Spark's narrower type
-    would give NULL. A CAST keeps the narrower type: it fails for larger values.
-
     Raises:
         Unwritable: The dialect's default precision of DECIMAL is unknown.
     """
@@ -53,6 +50,8 @@ def number_type(node: exp.DataType, dialect: str) -> None:
             node.set("this", exp.DType.DOUBLE)
         node.set("expressions", None)
     elif dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
+        # Spark's narrower integer types would give NULL for larger values. A CAST keeps the
+        # narrower type, because it fails for these values.
         if kind in exp.DataType.INTEGER_TYPES:
             _set_digits(node, 38, 0)
     elif dialect in _LONG and kind in (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT):

@@ -33,10 +33,7 @@ def interpolates(node: exp.Expr, dialect: str) -> bool:
 
 
 def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
-    """Rewrite `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`.
-
-    All engines ignore NULLs in percentiles, so NULLS FIRST and NULLS LAST are dropped.
-    """
+    """Rewrite `percentile_cont(p) WITHIN GROUP (ORDER BY x)` or DuckDB's `quantile_cont(x, p)`."""
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if isinstance(node.parent, exp.WithinGroup) or not isinstance(inner, exp.PercentileCont):
         return None
@@ -45,6 +42,7 @@ def percentile(node: exp.Expr, dialect: str) -> exp.Expr | None:
     ordered, fraction = _ordered(inner), _fraction(inner)
     assert ordered is not None
     assert fraction is not None
+    # NULLS FIRST and NULLS LAST are dropped, because all engines ignore NULLs in percentiles.
     value, share = ordered.this.copy(), Decimal(fraction.name)
     if dialect == "duckdb":
         types = [exp.Literal.string(name) for name in _SAME_TYPE]

@@ -53,8 +53,7 @@ def java_pattern(written: str, dialect: str, *, matched: bool = False) -> str:
     """Return a pattern in Java's syntax.
 
     Args:
-        matched: Whether it matters which text matches, as in a replacement. It may differ, because
-            PostgreSQL takes the longest alternative and Java the first.
+        matched: Whether it matters which text matches, as in a replacement.
 
     Raises:
         Unwritable: A part of the pattern has no known equivalent in Java.
@@ -130,11 +129,9 @@ def _outside(item: str, posix: bool, matched: bool) -> str:
 
 
 def _check_escape(item: str, posix: bool) -> None:
-    """Raise Unwritable for an escape that the engines read differently.
-
-    For example, PostgreSQL's classes of letters depend on the database's locale.
-    """
+    """Raise Unwritable for an escape that the engines read differently."""
     letter = item[1]
+    # PostgreSQL's classes of letters depend on the database's locale.
     known = "dD" if posix else "dDwWbBpPx"
     if (letter.isalpha() and letter not in known + "sSntrf") or letter.isdigit():
         raise Unwritable(f"'{item}' in a regular expression")
@@ -203,12 +200,11 @@ def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
 
 
 def _may_be_empty(pattern: str) -> bool:
-    """Return whether a pattern may match an empty text directly after another match.
-
-    A replacement in Java replaces this empty match, and a replacement in RE2 does not.
-    """
+    """Return whether a pattern may match an empty text directly after another match."""
     if not re.sub(r"[$^]|\\[Az]", "", pattern):
         return False
+    # A replacement in Java replaces an empty match after another match, and a replacement in RE2
+    # does not.
     is_anchored = pattern.startswith("^") and "|" not in pattern
     try:
         return not is_anchored and re.compile(pattern.replace("\\z", "\\Z")).match("") is not None

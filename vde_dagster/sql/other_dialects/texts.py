@@ -142,14 +142,14 @@ def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made
 
 
 def _from_the_first(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
-    """Rewrite a substring; BigQuery starts at the first character if the start is before it."""
+    """Rewrite BigQuery's substring, which begins no earlier than at the first character."""
     before = exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text)))
     whole = call("SUBSTRING", text, exp.Literal.number(1), length)
     return _when(before, whole, call("SUBSTRING", text, start, length))
 
 
 def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr:
-    """Rewrite a substring: Trino returns an empty text for a start at 0 or before the text."""
+    """Rewrite Trino's substring, which is empty for a start at 0 or before the text."""
     outside = exp.or_(
         exp.EQ(this=_grouped(start), expression=exp.Literal.number(0)),
         exp.LT(this=_grouped(start), expression=exp.Neg(this=call("LENGTH", text))),
@@ -217,16 +217,14 @@ def length_without_blanks(node: exp.Length, dialect: str) -> Made:
 
 
 def joined_texts(node: exp.Concat, dialect: str) -> Made:
-    """Rewrite CONCAT; NULL arguments are skipped if the dialect skips them.
-
-    An empty text then replaces NULL, so arguments are cast to texts first.
-    """
+    """Rewrite CONCAT, without NULL arguments if the dialect skips them."""
     if isinstance(node, exp.ConcatWs):
         return None
     if dialect == "redshift":
         return call("CONCAT", *node.expressions)
     if not node.args.get("coalesce"):
         return None
+    # An empty text replaces NULL, so arguments are cast to texts first.
     empty = exp.Literal.string("")
     texts = [
         one if one.is_string else call("COALESCE", exp.cast(one.copy(), "TEXT"), empty)
@@ -285,10 +283,8 @@ def listed(node: exp.GroupConcat, dialect: str) -> Made:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to a text.
-
-    Other engines write the zone into this text.
-    """
+    """Return whether a node converts an instant to a text."""
+    # Other engines write the zone into this text, and Spark does not.
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())

@@ -34,10 +34,8 @@ def spark_text(
 ) -> str:
     """Write a tree of another dialect as Spark SQL; the tree is changed in place.
 
-    Only verified functions and functions in `trusted` are accepted, or all functions if `trusted`
-    has the value None.
-
-    The result is parsed and written again. A difference means an error of SQLGlot.
+    Args:
+        trusted: Functions to accept in addition to verified functions; None accepts all functions.
 
     Raises:
         Unwritable: A part of the query cannot be written in Spark SQL.
@@ -71,6 +69,7 @@ def spark_text(
     except (SqlglotError, TypeError, AttributeError, ValueError) as error:
         # SQLGlot (30.30) writes some trees of other dialects with a mistake of its own.
         raise Unwritable(str(error).splitlines()[0]) from error
+    # A difference means that SQLGlot has a mistake.
     if again != text:
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(text, again, strict=False))
         same = len(list(pairs))
@@ -127,10 +126,8 @@ _PLACES = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def _with_made_intervals(tree: exp.Expr) -> exp.Expr:
-    """Rewrite `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`.
-
-    Spark's INTERVAL syntax accepts only a literal as the number.
-    """
+    """Rewrite `INTERVAL days DAY` as `MAKE_INTERVAL(0, 0, 0, CAST(days AS INT))`."""
+    # Spark's INTERVAL syntax accepts only a literal as the number.
     if isinstance(tree, exp.Interval):
         return _made(tree) or tree
     for interval in list(tree.find_all(exp.Interval)):
@@ -164,11 +161,8 @@ def _made(interval: exp.Interval) -> exp.Expr | None:
 
 
 def _without_aliases_in_windows(tree: exp.Expr) -> None:
-    """Replace aliases of the same SELECT in window functions by the aliased expressions.
-
-    Spark supports such aliases elsewhere, but not in windows. If a source may have a column of the
-    same name, the query stays unchanged, because columns take precedence in all dialects.
-    """
+    """Replace aliases of the same SELECT in window functions by the aliased expressions."""
+    # Spark supports such aliases elsewhere, but not in windows.
     for select in tree.find_all(exp.Select):
         known: dict[str, exp.Expr] = {}
         for projection in select.expressions:
@@ -179,6 +173,7 @@ def _without_aliases_in_windows(tree: exp.Expr) -> None:
                 if meant is None or column.find_ancestor(exp.Query) is not select:
                     continue
                 names = _names_before(select)
+                # Columns take precedence over aliases in all dialects.
                 if names is not None and column.name.lower() not in names:
                     column.replace(exp.paren(meant.copy()))
             if isinstance(projection, exp.Alias) and not projection.find(exp.Window, exp.Query):

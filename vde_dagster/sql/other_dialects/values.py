@@ -63,8 +63,6 @@ _ALL_VALUES = frozenset({"duckdb", "postgres", "trino", "athena", "bigquery"})
 def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     """Rewrite ARRAY_AGG of DuckDB and PostgreSQL.
 
-    Unlike Spark's, it keeps NULLs, and it returns NULL if it has no input rows.
-
     Raises:
         Unwritable: ARRAY_AGG has DISTINCT, ORDER BY, FILTER or OVER.
     """
@@ -77,10 +75,12 @@ def collected(node: exp.ArrayAgg, dialect: str) -> Made:
     if isinstance(node.parent, exp.Filter | exp.Window | exp.WithinGroup | exp.Order):
         raise Unwritable("ARRAY_AGG with FILTER or OVER")
     named = exp.PropertyEQ(this=exp.to_identifier("v"), expression=node.this.copy())
+    # Unlike Spark's function, this keeps NULLs.
     row = exp.Struct(expressions=[named])
     value = exp.column("v", table="e")
     each = exp.Lambda(this=value, expressions=[exp.to_identifier("e")])
     values = exp.Anonymous(this="TRANSFORM", expressions=[call("COLLECT_LIST", row), each])
+    # Without input rows, the result is NULL.
     some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
     return exp.Case(ifs=[exp.If(this=some, true=values)])
 

@@ -67,11 +67,7 @@ _LISTS = {"athena": "trino", "fabric": "tsql"}
 
 
 def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Unwritable | None:
-    """Return the error for the first function that is not verified, or None.
-
-    A function that has no class in SQLGlot keeps its name in the translation. It is refused here
-    only if Spark has a function of this name. Otherwise it is a user function or is refused later.
-    """
+    """Return the error for the first function that is not verified, or None."""
     if dialect in SPARKS or "*" in trusted:
         return None
     known = verified_functions(_LISTS.get(dialect, dialect))
@@ -82,6 +78,8 @@ def find_unverified(tree: exp.Expr, dialect: str, trusted: frozenset[str]) -> Un
         name = function_name(node)
         if name in trusted or not trusted.isdisjoint(_spellings(node)):
             continue
+        # A function without a class in SQLGlot keeps its name in the translation. If Spark has no
+        # function of this name, it is a user function or is refused later.
         if isinstance(node, exp.Anonymous) and name not in verified_functions("spark"):
             continue
         problem = Unwritable(f"{name}() of {dialect} is not known to mean the same on Spark")

@@ -47,9 +47,6 @@ def with_variables(tree: exp.Expr) -> exp.Expr:
 def with_qualified_rows(tree: exp.Expr) -> None:
     """Rewrite DISTINCT ON as QUALIFY with the first row of each key, in place.
 
-    SQLGlot's own rewriting (30.30, `transforms.eliminate_distinct_on`) is wrong: it applies LIMIT
-    before the filter, treats positions in ORDER BY as constants, and adds a column to a star.
-
     Raises:
         Unwritable: The query also has QUALIFY, or ORDER BY has a position after a star.
     """
@@ -60,6 +57,9 @@ def with_qualified_rows(tree: exp.Expr) -> None:
             continue
         if select.args.get("qualify"):
             raise Unwritable("DISTINCT ON with QUALIFY").at_node(select)
+        # SQLGlot's own rewriting (30.30, `transforms.eliminate_distinct_on`) is wrong. It applies
+        # LIMIT before the filter, treats positions in ORDER BY as constants, and adds a column to a
+        # star.
         given = select.args.get("order")
         order = exp.Order(expressions=[one.copy() for one in (given or keys).expressions])
         partition = [one.copy() for one in keys.expressions]
