@@ -268,8 +268,7 @@ _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
 def use_presence(parts: Parts) -> None:
-    """Simplify expressions in which a group's conditions exclude NULLs."""
-    # Expressions that treat NULL specially.
+    """Simplify expressions that treat NULL specially where a condition excludes NULL."""
     asking = set(
         walk(
             node

@@ -165,7 +165,7 @@ def spark_grammar() -> SparkGrammar | None:
 
 
 class _Installed:
-    """Holder of the installed Spark's grammar, which is None if it cannot be read or used."""
+    """The installed Spark's grammar, or None if it cannot be used."""
 
     def __init__(self) -> None:
         self.grammar: SparkGrammar | None = None
