@@ -100,7 +100,7 @@ class Swap:
     updates: Updates = field(default=(), compare=False, repr=False)
 
     def is_possible(self, pointer: Pointer | None) -> bool:
-        """Return whether a pointer is at `before`, so that it can be changed."""
+        """Return whether a pointer is at `before`."""
         if pointer is None or self.before is None:
             return pointer is None and self.before is None
         return pointer.location == self.before and pointer.kind == self.kind
@@ -115,7 +115,7 @@ class Swap:
         return PointerMovedError(self.ref, self.kind)
 
     def is_done(self, pointer: Pointer | None) -> bool:
-        """Return whether a pointer is at `after`, so that the change was made."""
+        """Return whether a pointer is at `after`."""
         if pointer is None or self.after is None:
             return pointer is None and self.after is None
         return self.after in (pointer.location, pointer.change)
@@ -148,7 +148,7 @@ class ViewMirror(Protocol):
 
     @property
     def wanted(self) -> bool:
-        """Whether the project mirrors views; if False, existing mirrored views are removed."""
+        """Whether the project mirrors views."""
         ...
 
     def load(self, ref: TableRef) -> dict[str, Any] | None:

@@ -120,8 +120,8 @@ class RestServer:
     def load(self, what: str, ref: TableRef, *, whole: bool = True) -> Json | None:
         """Load the location and metadata of a table or view; None if it does not exist.
 
-        `what` is `tables` or `views`. If `whole` is False, only the snapshots of a table are loaded
-        that branches and tags refer to.
+        `what` is `tables` or `views`. If `whole` is False, only a table's snapshots with a branch
+        or tag are loaded.
         """
         parameters = {} if whole or what != "tables" else {"snapshots": "refs"}
         found: Json | None = self.reach(

@@ -365,7 +365,7 @@ def read_metadata(
 
 
 def normalized_location(location: str) -> str:
-    """Return a location without its scheme, so that two locations can be compared as text."""
+    """Return a location without its scheme, for comparisons as text."""
     path = local_path(location)
     return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
 

@@ -38,9 +38,8 @@ class _Drop:
     """A table to drop.
 
     Args:
-        folder: The folder to delete, once it is proven to be this table's. None before that, and
-            for a branch.
-        pointer: The metadata file that the catalog points to, if it is proven to be this table's.
+        folder: The table's folder, once it is proven to belong to the table. None for a branch.
+        pointer: The table's metadata file in the catalog, once it is proven to belong to the table.
     """
 
     table: LedgerTable

@@ -153,7 +153,7 @@ def fsck(
     """Check every pointer, every published view and every table that an environment shows.
 
     Args:
-        orphan_grace: Data files that are older than this can no longer be committed.
+        orphan_grace: Age after which a data file can no longer be committed.
         deep: Whether to read the footers of data files. By default, only their sizes are checked.
     """
     findings = _database(lakehouse)

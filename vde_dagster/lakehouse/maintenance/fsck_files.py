@@ -53,7 +53,7 @@ class Damage:
     """A file that is missing or damaged.
 
     Args:
-        ref: A table or view that uses the file; it may not be the only one.
+        ref: One of the tables and views that use the file.
         is_current: True if current readers need the file; False if only a kept version needs it.
     """
 

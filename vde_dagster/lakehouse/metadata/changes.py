@@ -49,7 +49,7 @@ def set_branch(metadata: Json, name: str, snapshot_id: int | None) -> Updates:
 
 
 def remove_branches(metadata: Json, names: Iterable[str]) -> Updates:
-    """Return the updates that remove branches, if they exist; snapshots stay until they expire."""
+    """Return the updates that remove branches, if they exist."""
     refs = metadata.get("refs", {})
     return tuple(
         {"action": "remove-snapshot-ref", "ref-name": name} for name in names if name in refs

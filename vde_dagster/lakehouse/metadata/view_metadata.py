@@ -49,8 +49,7 @@ def new_view_metadata(
 ) -> dict[str, Any]:
     """Build the metadata of a new view, or the next metadata of an existing view.
 
-    A replaced view keeps its uuid, location, last versions and version log. If the definition is
-    one of the last versions, it gets the number of this version again, as in Iceberg itself.
+    A replaced view keeps its uuid, location, last versions and version log.
     """
     base = previous or {
         "view-uuid": str(uuid.uuid4()),
@@ -61,6 +60,7 @@ def new_view_metadata(
         "properties": {},
     }
     schemas, schema_id = _with_schema(base["schemas"], build_schema(definition.columns))
+    # A definition that is one of the last versions gets this version's number, as in Iceberg.
     versions, version_id = _with_version(base["versions"], definition, schema_id, now_ms)
     log = list(base["version-log"])
     if not log or base.get("current-version-id") != version_id:
@@ -93,7 +93,11 @@ def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None
 def _with_schema(
     schemas: list[dict[str, Any]], schema: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Add a schema if no equal one exists; return all schemas and the id of this schema."""
+    """Add a schema, unless an equal schema exists.
+
+    Returns:
+        All schemas, and the id of this schema.
+    """
     for known in schemas:
         if known["fields"] == schema["fields"]:
             return schemas, known["schema-id"]
@@ -104,7 +108,11 @@ def _with_schema(
 def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Add a version for a definition if no equal one exists; return all versions and its id."""
+    """Add a version for a definition, unless an equal version exists.
+
+    Returns:
+        All versions, and the id of this version.
+    """
     representations = [
         {"type": "sql", "sql": sql, "dialect": dialect}
         for dialect, sql in definition.queries.items()

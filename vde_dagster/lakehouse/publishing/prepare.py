@@ -67,7 +67,7 @@ class PreparedPublication:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHolding:
-    """A prepared version of another environment that keeps showing its tables' earlier rows."""
+    """A prepared version of another environment that shows the earlier rows of its tables."""
 
     holding: Holding
     published: tuple[PublishedView, ...]

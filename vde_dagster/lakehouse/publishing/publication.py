@@ -56,7 +56,7 @@ class FastForward:
     ref: TableRef
     table_id: str
     branch: str
-    # An ancestor of the branch is moved without losing a commit.
+    # From an ancestor of the branch, `main` moves without losing a commit.
     expected_main: int | None = None
     into: str | None = None
 
@@ -99,7 +99,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A new version of another environment that keeps showing its tables' earlier rows."""
+    """A version of another environment that shows the earlier rows of its tables."""
 
     environment: Environment
     base_version: int

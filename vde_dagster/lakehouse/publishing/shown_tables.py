@@ -110,7 +110,10 @@ def expire_in_shown_tables(
 
 
 def behind_the_times(lakehouse: LakeHandles) -> list[tuple[TableRef, TableRef, int]]:
-    """Find (shown table, physical table, number of snapshots that only the shown table has)."""
+    """Find shown tables with snapshots that their physical tables lack.
+
+    Each item is (shown table, physical table, number of these snapshots).
+    """
     tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
     shown = _read_shown(lakehouse)
     pointers = lakehouse.metadata_locations(tables) if shown else {}

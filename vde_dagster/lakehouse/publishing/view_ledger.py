@@ -38,7 +38,7 @@ def published_views(
     environment: str | None = None,
     ending: str = "",
 ) -> dict[TableRef, PublishedView]:
-    """Return the ledger's rows for the views `refs`, and for views of an environment.
+    """Return the ledger's rows of the views in `refs` and of an environment's views.
 
     Args:
         ending: Return only those views of the environment whose names end with this text.

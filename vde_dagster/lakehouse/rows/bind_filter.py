@@ -112,7 +112,11 @@ def not_before(schema: Schema, column: str, last: pa.Scalar, descending: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column, or a field nested in a column; `path` has the column's and the fields' names."""
+    """A column, or a field nested in a column.
+
+    Args:
+        path: Names of the column and of the nested fields.
+    """
 
     path: tuple[str, ...]
     type: types.IcebergType
@@ -156,7 +160,7 @@ def _always(value: bool) -> RowTest:
 
 
 def _constant(column: _Column, value: bool) -> RowTest:
-    """Return a test with the same result for all values, except that NULL is never accepted."""
+    """Return a test that accepts all values or none, but never NULL."""
     return column.test(pc.is_valid) if value else _always(False)
 
 
