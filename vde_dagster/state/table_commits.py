@@ -38,7 +38,8 @@ class TableCommit:
     """State changes to write in the transaction of a table's commit, and their conditions.
 
     Args:
-        filled: The fill that the commit adds to `main`. No environment may show the table then.
+        filled: The fill that the commit adds to `main`. The commit fails if an environment shows
+            the table.
     """
 
     lease: Lease | None = None

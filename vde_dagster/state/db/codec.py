@@ -21,7 +21,7 @@ _MOST_BYTES = 500_000_000
 
 
 class StoredPlan(NamedTuple):
-    """A plan without its snapshots, which are stored once and shared by all plans."""
+    """A plan without its snapshots."""
 
     plan: Plan
     snapshot_ids: tuple[str, ...]

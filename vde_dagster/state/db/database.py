@@ -277,7 +277,7 @@ def _state(error: BaseException) -> str | None:
 
 
 class Database:
-    """The state's database; runs transactions, and retries them while the database is busy."""
+    """The state's database, with transactions that are retried while the database is busy."""
 
     def __init__(
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
@@ -455,7 +455,7 @@ class Database:
                 raise
 
     def has_table(self, name: str) -> bool:
-        """Return whether a table exists; plug-ins create tables when they first write."""
+        """Return whether a table exists in the database."""
         with self.reading() as conn:
             return inspect(conn).has_table(name)
 

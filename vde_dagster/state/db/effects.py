@@ -22,14 +22,13 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Port that surrounds every side effect under a name, so that tests can intercept it."""
+    """Port that surrounds every side effect, and lets tests intercept it by name."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
         """Return a context that surrounds one side effect.
 
         Args:
-            point: The effect's dotted name, such as `publish.commit`; each line of code has a fixed
-                name.
+            point: The effect's dotted name, such as `publish.commit`.
             detail: The object of the effect (a path, a table), for logs.
         """
         ...

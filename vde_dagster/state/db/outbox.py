@@ -193,7 +193,7 @@ class Outbox:
         self.database.run_transaction(work, name="outbox.move_cursor")
 
     def add(self, kind: RecordKind, subjects: Sequence[Mapping[str, Any]]) -> None:
-        """Write records that belong to no other change, in a separate transaction."""
+        """Write outbox records in a separate transaction."""
 
         def work(conn: Connection) -> None:
             for subject in subjects:

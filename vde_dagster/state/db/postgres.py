@@ -119,9 +119,11 @@ class _LiteralInt(Dumper):
 
 
 class _LiteralFloat(Dumper):
-    """Writes floats as texts with their type, because a plain -0.0 loses its sign."""
+    """Writes floats as texts with their type."""
 
     oid = psycopg.adapters.types["float8"].oid
+
+    # A plain -0.0 would lose its sign.
 
     def dump(self, obj: float) -> bytes:
         """Return the shortest digits that are read as the same float."""
@@ -132,7 +134,7 @@ class BatchCursor(psycopg.Cursor[Any]):
     """Cursor that limits its transactions, and sends a batch as one message.
 
     Args:
-        limits: Statements that limit a transaction; they are sent in the message that begins it.
+        limits: Statements that limit a transaction.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class OnRanges:
 
 @cache
 def on_ranges(table: Table) -> OnRanges:
-    """Build statements that read or delete a table's ranges that overlap or lie inside a range."""
+    """Build statements that read or delete ranges of a table, selected by another range."""
     row = table.c
     own, start, end = row.table_id == bindparam("of"), row.start_at, row.end_at
     overlaps = own & (start < bindparam("of_end")) & (end > bindparam("of_start"))

@@ -253,7 +253,7 @@ def _act(environment: Environment, *, ends: bool) -> Act:
 
 
 def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
-    """Return the environment, published later than its previous version."""
+    """Return the environment with a later publication time than its previous version."""
     # Versions are found by their times, so the times must increase.
     version = schema.environment_versions.c
     query = select(version.published_at).where(version.environment == environment.name)

@@ -31,7 +31,11 @@ _ROW = _TABLE.c
 
 @dataclass(frozen=True, slots=True)
 class WantedView:
-    """The definition that a mirrored view should have; without a `hash`, the view is deleted."""
+    """The definition that a mirrored view should have.
+
+    Args:
+        hash: Hash of the definition; None if the view should be deleted.
+    """
 
     ref: TableRef
     environment: str

@@ -111,7 +111,7 @@ class Pin:
 
     @property
     def state_to_hold(self) -> HeldState:
-        """The pinned state, for an environment that keeps showing it after the table changes."""
+        """The pinned state, as an environment's entry stores it."""
         return HeldState(self.snapshot_id, self.schema_id, self.rows)
 
     def shows(self, head: Head) -> bool:

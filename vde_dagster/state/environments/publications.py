@@ -149,7 +149,7 @@ class PublicationStore:
         return self.database.run_transaction(work, name="publish.resolve")
 
     def unsettled(self) -> list[PublicationRecord]:
-        """Return the decided publications, some of whose pointers may still have to move."""
+        """Return the decided publications with pointers that may not have moved yet."""
         return self._read(_ROW.status == "decided", _ROW.decided_at)
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
@@ -264,10 +264,8 @@ def _file_values(file: PublishedFile) -> list[Any]:
 
 
 def _file(values: list[Any]) -> PublishedFile:
-    """Create the record of a file from its stored list of values.
-
-    Older code stored only the first three values.
-    """
+    """Create the record of a file from its stored list of values."""
+    # Older code stored only the first three values.
     known: Any = PublishedFile(*values)
     back = known.returned
     read: PublishedFile = replace(

@@ -101,7 +101,7 @@ class StatementStore:
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
-        """Record why a statement failed; it will run again."""
+        """Record why a statement failed."""
         detail = json.dumps([*statement.model, statement.statement, why])
         changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(

@@ -154,7 +154,7 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
 def _read_entries(
     conn: Connection, query: Select[Any], **parameters: Any
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
-    """Read entries by model; also return, by model, the first version that has the entry."""
+    """Read entries, and the first version with each entry, by model."""
     found: dict[ModelName, Entry] = {}
     since: dict[ModelName, int] = {}
     for row in conn.execute(query, parameters):

@@ -66,7 +66,7 @@ class PendingStore:
         self.database.run_transaction(work, name="state.drop_pending")
 
     def forget_commit(self, connection: Connection, filled: FillRecord) -> None:
-        """Delete a commit's pending fill, whichever plan announced it."""
+        """Delete the pending fill of a commit."""
         connection.execute(
             delete(schema.pending).where(
                 _ROW.table_id == filled.table_id,

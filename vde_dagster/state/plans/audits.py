@@ -44,8 +44,9 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """Audit run of an environment. Its results store the run's id in the place of a plan's id."""
+    """Audit run of an environment."""
 
+    # Audit results store this id in place of a plan's id.
     id: str
     environment: str
     version: int
@@ -182,10 +183,11 @@ class AuditStore:
         return {name: found[name] for name in names if name in found}
 
     def _visible_plans(self, table_id: str, plan_ids: set[str]) -> set[str]:
-        """Return the plans whose rows of a table readers see: they filled it, or were applied."""
+        """Return the plans that filled a table, and the given plans that were applied."""
         fills, plans = schema.fills.c, schema.plans.c
         visible: set[str] = set()
         with self.database.reading() as conn:
+            # Readers see the rows of these plans.
             filled = select(fills.plan_id).where(fills.table_id == table_id).distinct()
             visible.update(conn.execute(filled).scalars())
             applied = select(plans.plan_id).where(plans.status == "applied")

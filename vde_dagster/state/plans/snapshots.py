@@ -117,7 +117,7 @@ class SnapshotStore:
                 yield key, model, f"its content is a definition of {snapshot.name}"
 
     def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-        """Write the given snapshots again if their stored content is damaged; return these."""
+        """Write snapshots again if their stored content is damaged; return these snapshots."""
         known = {snapshot.id: snapshot for snapshot in snapshots}
         with self.database.reading() as conn:
             again = [known[key] for key, data in _payloads(conn, known) if _is_damaged(key, data)]
@@ -187,7 +187,7 @@ class SnapshotStore:
 
 
 def has_columns(snapshot: Snapshot, types: Iterable[tuple[str, str]]) -> bool:
-    """Return whether a table's columns are a snapshot's columns; true if those are unknown."""
+    """Return whether a table has a snapshot's columns; True if the snapshot's are unknown."""
     found, own = _names(snapshot, types)
     return not own or snapshot.version.opaque is not None or found == own
 
