@@ -127,10 +127,11 @@ _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDiction
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
-    """Refuse two projects with the same prefix, before Dagster fails on the first equal name."""
+    """Refuse two projects with the same prefix."""
     prefix, own = settings.dagster.prefix, Path(context.path)
     taken = _PREFIXES.setdefault(context.component_tree.state_tracker, {})
     component, project = taken.setdefault(prefix, (own, settings.root))
+    # Dagster itself would fail only on the first equal name.
     if component != own:
         raise UsageError(
             f"{project} and {settings.root} would define the same names in this code location",

@@ -31,7 +31,8 @@ def _plan(verb: str) -> Any:
 
 
 def _field(option: Asked) -> Any:
-    """Return a field without a default, because Dagster shows defaults in unedited forms."""
+    """Return a field without a default."""
+    # Dagster shows fields with defaults in unedited forms.
     if option.type is list:
         return list[str], Field(default_factory=list, description=option.help)
     least: dict[str, Any] = {"ge": 0} if option.type is int else {}

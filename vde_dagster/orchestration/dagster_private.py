@@ -69,14 +69,12 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """Asset definition whose copy receives the resources of the code location.
-
-    Dagster's own method builds and checks each asset again, and looks up the same resources for
-    each asset, which takes a tenth of the time to load thousands of models.
-    """
+    """Asset definition whose copy receives the resources of the code location."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
         """Return a copy with the resources that the asset requires."""
+        # Dagster's own method builds and checks each asset again, and looks up the same resources
+        # for each asset, which takes a tenth of the time to load thousands of models.
         found = copy(self)
         found._resource_defs = _required_resources(self, resource_defs)
         return found
@@ -87,11 +85,12 @@ _LAST_MERGED: list[tuple[_Resources, dict[frozenset[str], _Resources]]] = []
 
 
 def _required_resources(asset: ModelAssets, resources: _Resources) -> _Resources:
-    """Return the resources that an asset requires; assets with equal needs share one result."""
+    """Return the resources that an asset requires."""
     if asset.resource_defs:
         return merge_resource_defs(asset.resource_defs, resources, asset)
     if not _LAST_MERGED or _LAST_MERGED[0][0] is not resources:
         _LAST_MERGED[:] = [(resources, {})]
+    # Assets with equal needs share one result.
     known, needed = _LAST_MERGED[0][1], frozenset(asset.required_resource_keys)
     if needed not in known:
         known[needed] = merge_resource_defs({}, resources, asset)
@@ -108,7 +107,8 @@ RUN_MODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import Dagster's SQLite storage on first use, because its modules take 0.9 seconds."""
+    """Import Dagster's SQLite storage on first use."""
+    # The modules take 0.9 seconds.
     from dagster._core.storage import sqlite_storage
 
     if name in ("DagsterSqliteStorage", "SqliteEventLogStorage"):
@@ -152,11 +152,9 @@ def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
 
 
 def output_without_events(name: str) -> dg.Output[None]:
-    """Return an output without Dagster's own events, because the step has written its events.
-
-    Dagster would copy one event's metadata and tags to every partition of the run. Without an
-    output, it would skip the assets downstream.
-    """
+    """Return an output without Dagster's own events."""
+    # The step has written its events: Dagster would copy one event's metadata and tags to every
+    # partition of the run. Without an output, it would skip the assets downstream.
     from dagster import Output
 
     return Output(None, name, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
@@ -169,8 +167,6 @@ def store_materializations(
 ) -> None:
     """Store materializations of one asset in one transaction, in order.
 
-    Dagster itself uses a transaction per event, unless its storage has a method for batches.
-
     Args:
         step: The step that the events belong to; by default they belong to no run.
     """
@@ -178,6 +174,7 @@ def store_materializations(
 
     entries = [_log_entry(event, step) for event in events]
     storage = instance.event_log_storage
+    # Dagster itself uses a transaction per event, unless its storage has a method for batches.
     if isinstance(storage, SqliteEventLogStorage):
         store_in_sqlite(storage, entries)
     else:
@@ -216,12 +213,10 @@ def _log_entry(
 
 
 def store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
-    """Store records of one run in the database of the run, then in the index of all assets.
-
-    Dagster's own method opens both databases for each record.
-    """
+    """Store records of one run in the database of the run, then in the index of all assets."""
     from dagster._core.storage.event_log import SqlEventLogStorageTable
 
+    # Dagster's own method opens both databases for each record.
     rows = [storage._event_to_row(entry) for entry in entries]
     with storage.run_connection(entries[0].run_id) as connection:
         connection.execute(SqlEventLogStorageTable.insert(), rows)
@@ -229,16 +224,14 @@ def store_in_sqlite(storage: Any, entries: Sequence[EventLogEntry]) -> None:
 
 
 def store_in_index(storage: Any, entries: Sequence[EventLogEntry]) -> None:
-    """Store records in the database of all runs, in one transaction and in order.
-
-    Dagster's storages open one connection or more for each planned materialization.
-    """
+    """Store records in the database of all runs, in one transaction and in order."""
     from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
     from dagster._core.storage.event_log import SqlEventLogStorageTable
 
     column = SqlEventLogStorageTable.c.id
     insertion = SqlEventLogStorageTable.insert().returning(column, sort_by_parameter_order=True)
     rows = [storage._event_to_row(entry) for entry in entries]
+    # Dagster's storages would open a connection for each planned materialization.
     with storage.index_transaction() as connection:
         ids = connection.scalars(insertion, rows).all()
         found = list(zip(entries, ids, strict=True))

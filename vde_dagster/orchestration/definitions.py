@@ -126,7 +126,7 @@ def _definitions(
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
-    """Return the resource without importing PySpark, which takes half a second of every load."""
+    """Return the resource for the project's Spark session."""
 
     @dg.resource(
         config_schema={},
@@ -134,6 +134,7 @@ def _project_session(names: Names) -> dg.ResourceDefinition:
         description="The project's Spark session, as a LazyPySparkResource of dagster-pyspark.",
     )
     def pyspark(context: dg.InitResourceContext) -> VdePySparkResource:
+        # PySpark takes half a second to import, so only runs import it.
         from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
 
         return VdePySparkResource(vde=getattr(context.resources, names.resource))

@@ -50,7 +50,7 @@ class LocalUi:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Wait until Dagster ends on its own, which raises ExecutionError."""
+        """Wait until Dagster ends on its own, and raise ExecutionError then."""
         self.process.wait()
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
         last = lines[-1] if lines else "no output"

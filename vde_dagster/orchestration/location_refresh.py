@@ -28,15 +28,13 @@ Log = logging.Logger | dg.DagsterLogManager
 
 
 def refresh_after(context: Any, workspace: Workspace) -> None:
-    """Reload the location of a step's run if it shows an old state, while the run continues.
-
-    A reload can take seconds. The run's process waits for it after the run has ended. A run without
-    a location, for instance of `make run`, has no page to reload.
-    """
+    """Reload the location of a step's run if it shows an old state."""
     origin = context.run.remote_job_origin
+    # A run without a location, for instance of `make run`, has no page to reload.
     if origin is None:
         return
     place = context.instance.get_ref(), origin.location_name, workspace.root
+    # The run continues during the reload, and its process waits for the reload at its end.
     threading.Thread(target=_refresh_alone, args=place, name="vde-reload").start()
 
 

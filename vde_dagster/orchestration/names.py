@@ -108,12 +108,10 @@ def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of one project's assets, partitions, jobs, sensors, schedules and resources.
+    """Names of one project's assets, partitions, jobs, sensors, schedules and resources."""
 
-    Asset keys, ops and resources are unique in a code location, partitions and run tags in a whole
-    Dagster instance: the setting `dagster.prefix` distinguishes projects that share an instance.
-    """
-
+    # Asset keys, ops and resources are unique in a code location, partitions and run tags in a
+    # whole Dagster instance. The prefix distinguishes projects that share an instance.
     prefix: str = ""
 
     @classmethod

@@ -46,7 +46,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
             self._origin = run_origin(context.instance, context.run_id)
 
     def get(self) -> Workspace:
-        """Return the workspace; a run's first call opens it. No JVM starts yet."""
+        """Return the run's workspace, opened by the first call."""
         if self._workspace is None:
             root, spark = Path(self.project_root).resolve(), self.spark
             join = None if spark is None else lambda: spark.spark_session

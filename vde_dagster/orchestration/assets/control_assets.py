@@ -69,7 +69,8 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset of stored plans; its description lists errors of files without a model."""
+    """Return the asset of stored plans."""
+    # The description lists the errors of files without a model.
     text = "\n\n".join(
         [
             waiting_plans(catalog),

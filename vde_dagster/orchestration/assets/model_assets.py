@@ -143,8 +143,9 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
 
 def _operation(key: dg.AssetKey) -> str:
-    """Return the name of an asset's op; a prefix keeps `type` and other reserved words valid."""
+    """Return the name of an asset's op."""
     name = dagster_name(*key.path)
+    # The prefix keeps `type` and other reserved words valid.
     return name if len(key.path) > 1 else f"__{name}"
 
 
@@ -201,7 +202,7 @@ def fill_model(
 def _check_parents(
     catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
-    """Refuse ranges that a parent has not filled yet: the fill would record incomplete rows."""
+    """Refuse ranges that a parent has not filled yet."""
     for parent in combination.served[name][0].parents:
         known, table = combination.served[parent]
         if not known.is_incremental or table is None:
@@ -210,6 +211,7 @@ def _check_parents(
         end = known.model.end_at(datetime.now(timezone.utc)) or FAR
         needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
         left = needed - table.available
+        # The fill would record incomplete rows as complete.
         if left:
             raise dg.Failure(
                 f"{name} cannot be filled: its parent {parent} has no data for {spans(left)} yet. "
@@ -266,12 +268,10 @@ def audit_checks(
 def checks_alone(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model that is never materialized.
-
-    Any model can have unit tests; audits are included only for models without a table.
-    """
+    """Return the checks of a model that is never materialized."""
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
+    # Audits are included only for models without a table.
     if model.kind.is_audited and not model.kind.is_shown:
         specs += audit_checks(catalog, model, spec.key)
     if not specs:

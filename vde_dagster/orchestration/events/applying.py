@@ -215,12 +215,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class TimedLog:
-    """Log of a run whose lines have the time of their event, even if they are written later.
+    """Log of a run whose lines have the time of their event.
 
-    The main thread writes a line only after it has yielded the events before, which can wait for
-    sample rows. `at` is in seconds since 1970.
+    Args:
+        at: Time of the event, in seconds since 1970.
     """
 
+    # The main thread writes a line only after it has yielded the events before, which can wait for
+    # sample rows.
     log: dg.DagsterLogManager
     at: float
 

@@ -132,7 +132,7 @@ class AuditEvents:
                 yield from self._version_events(audited, only_new=True)
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield observations of failing rows in a failed plan, which has published nothing."""
+        """Yield observations of the rows that made a plan fail."""
         for audited in self._failed(plan):
             yield self._observation(audited)
 
@@ -189,9 +189,8 @@ class AuditEvents:
         return False
 
     def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield the results of a version: as checks if the version sets the status of its model's
-        checks, otherwise as an observation.
-        """
+        """Yield the audit results of a version, as checks or as an observation."""
+        # The status of a model's check belongs to one version of the model.
         if self._decides(audited):
             new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
@@ -381,12 +380,10 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 def unit_test_event(
     context: ProjectionContext, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
-    """Return the event for the result of a unit test that ran with a plan.
-
-    Dagster keeps one status of a check, which belongs to the published model. So if production has
-    the model, results of unpublished plans and of other environments are observations.
-    """
+    """Return the event for the result of a unit test that ran with a plan."""
     evaluation = unit_test_evaluation(context.catalog, test, snapshot)
+    # Dagster keeps one status of a check, which belongs to the published model. So if production
+    # has the model, results of unpublished plans and of other environments are observations.
     if decides(context.store, test):
         return evaluation
     ended = "passed" if test.passed else f"failed ({test.summary}), so nothing was published"

@@ -199,10 +199,8 @@ def forward_outbox(
 ) -> str | dg.SkipReason:
     """Forward new records of a project's state to a Dagster instance; return the new cursor.
 
-    Returns a skip reason if there is nothing new or another process forwards. Without a cursor,
-    with the cursor of another store, or if the store has deleted records since, everything is
-    compared, as `vde sync` does; the comparison deletes nothing from Dagster. If it takes longer
-    than the budget, the cursor contains its position.
+    Returns a skip reason if there is nothing new or another process forwards. Without a usable
+    cursor, everything is compared, as `vde sync` does, but nothing is deleted from Dagster.
     """
     try:
         with Workspace.open(root) as workspace:
@@ -218,6 +216,8 @@ def forward_outbox(
                 elif cursor.number == known.newest and all(map(origins.is_working, cursor.runs)):
                     return NOTHING_NEW
             else:
+                # The cursor is missing, is of another store, or the store has deleted records
+                # since.
                 cursor = None
             with forwarding_lease(workspace.store, instance):
                 if cursor is not None:
@@ -229,6 +229,7 @@ def forward_outbox(
                     # Runs still working write their own events: a later tick checks them.
                     working = dict.fromkeys(working_runs(instance, workspace.store), 0)
                     begun = OutboxCursor(known.store, known.newest, working)
+                # A comparison that took longer than its budget left its position in the cursor.
                 after = begun.compared
                 compare = partial(sync, workspace, instance, translator, wipe=False, log=log)
                 report = compare(seconds=budget_seconds, after=after)

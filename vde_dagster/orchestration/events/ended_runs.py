@@ -29,12 +29,10 @@ _ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 @dataclass
 class EndedRuns:
-    """Failed and canceled runs of the last hour; each run is examined once.
+    """Failed and canceled runs of the last hour, each examined once."""
 
-    The ids of examined runs are a cursor in Dagster's database. Times would miss a run that another
-    process marks as failed late.
-    """
-
+    # The ids of examined runs are a cursor in Dagster's database. Times would miss a run that
+    # another process marks as failed late.
     workspace: Workspace
     instance: dg.DagsterInstance
 

@@ -155,9 +155,8 @@ def rejected_events(
 def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
     """Delete the partitions of dropped environments, and of closed plans without working runs.
 
-    A plan is closed when it can no longer be approved. A published plan keeps its page; a rejected
-    plan keeps its partition of `vde/reject`, which also has the waiting plans. Returns the ids of
-    the plans whose partitions were deleted.
+    A plan is closed when it can no longer be approved. Returns the ids of the plans whose
+    partitions were deleted.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names
@@ -175,6 +174,7 @@ def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]
         reporter.delete(names.plans, key)
     statuses = store.plans.statuses({*known, *rejectable})
     waiting = {key for key in known if key not in gone and statuses.get(key) in OPEN_PLANS}
+    # Rejected and waiting plans keep their partition of `vde/reject`.
     past = {key for key in rejectable if statuses.get(key) != "rejected"} - waiting
     for key in idle(instance, sorted(past)):
         reporter.delete(names.rejections, key)

@@ -55,16 +55,14 @@ _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
 
 
 def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
-    """Group records for one projection: consecutive fills by plan and table, other records alone.
-
-    Models that are filled in parallel write their records alternately. Their fills are grouped, so
-    that the events of each model are written in few transactions.
-    """
+    """Group records for projections: consecutive fills by plan and table, other records alone."""
     seen = (record for record in records if record.kind not in _NOT_PROJECTED)
     for kind, found in groupby(seen, key=lambda record: record.kind):
         if kind != "fill":
             yield from ([record] for record in found)
             continue
+        # Models that are filled in parallel write their records alternately. Groups let the events
+        # of each model be written in few transactions.
         fills = list(found)
         for start in range(0, len(fills), BATCH):
             groups: dict[tuple[object, object], list[OutboxRecord]] = {}
@@ -78,16 +76,12 @@ def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRe
 class Projector:
     """Turns records of the outbox into Dagster's events.
 
-    A plan that fills a published table keeps its fills on branches until its publication. Events of
-    its fills are written when the plan ends, because events must be in the order of the work. The
-    pointers of the events record this order.
-
     Args:
-        live_since: Time (UTC) at which the run began to write its own events. No other process has
-            written events of later records.
+        live_since: Time (UTC) at which the run began to write its own events.
     """
 
     context: ProjectionContext
+    # No other process has written events of later records.
     live_since: datetime | None = None
     preview: Preview | None = None
     _waiting: dict[str, bool] = field(default_factory=dict)
@@ -102,8 +96,7 @@ class Projector:
         """Yield the events of a group of records, see `projection_groups`.
 
         Args:
-            is_own: Whether a run of this Dagster instance wrote the records. Such a run shows its
-                own failure. If it fills on demand, its plan gets no page.
+            is_own: Whether a run of this Dagster instance wrote the records.
             after: Last finished part of a publication's events, after which to continue.
         """
         record = group[0]
@@ -152,6 +145,8 @@ class Projector:
 
     def _waits(self, plan: Plan) -> bool:
         """Check whether the events of a plan's fills are deferred until the plan ends."""
+        # A plan that fills a published table keeps its fills on branches until its publication.
+        # Their events wait as long, because events must be in the order of the work.
         if plan.id not in self._waiting:
             shown = {
                 table
@@ -162,7 +157,8 @@ class Projector:
         return self._waiting[plan.id]
 
     def _is_shown(self, plan: Plan) -> bool:
-        """Check whether a plan has a page; fills on demand have none, as they need no approval."""
+        """Check whether a plan has a page."""
+        # Fills on demand have no page, because they need no approval.
         names = self.context.names
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
 
@@ -180,9 +176,10 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
-        """Yield the events of fills; deferred events are yielded when the plan has ended."""
+        """Yield the events of fills that can be written now."""
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=filled)
+        # Deferred events are written when the plan has ended.
         elif self.context.store.plans.statuses([plan.id]).get(plan.id) not in _UNENDED:
             yield from self._all_fills(plan)
             yield from self._fills(plan, table_id)

@@ -65,7 +65,7 @@ class ProjectionContext:
         return self.catalog.names
 
     def combination(self, environment: Environment) -> Combination:
-        """Return the definitions and tables of an environment's version, read once."""
+        """Return the definitions and tables of an environment's version."""
         if (environment.name, environment.publication_id) not in self._combinations:
             self.read_combinations([environment])
         return self._combinations[environment.name, environment.publication_id]

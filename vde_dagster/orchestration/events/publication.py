@@ -41,11 +41,12 @@ def publication_parts(
     built: Set[ModelName],
     preview: Preview | None = None,
 ) -> Iterator[tuple[str, Iterator[Projected]]]:
-    """Yield the events of a publication in named parts, except fills of the built models."""
+    """Yield the events of a publication, in named parts."""
     store, combination = context.store, context.combination(environment)
     moved = store.versions.changed(environment.name, environment.version)
     tags = publication_tags(environment)
     for name, (snapshot, table) in combination.served.items():
+        # Fills of the built models have their events already.
         if name not in built and {name, *snapshot.parents, *combination.behind(snapshot)} & moved:
             decides = partial(_decides, context, environment, snapshot, table)
             confirmed = confirmed_events(context, snapshot, combination, tags, preview)

@@ -35,9 +35,10 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step as named side effects; Dagster stores each before the next begins."""
+    """Yield events to a step, each as a named side effect."""
     for event in events:
         with effects.at("dagster.event"):
+            # Dagster stores each event before the next one begins.
             yield event
 
 
@@ -94,8 +95,9 @@ class FailedWork:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """Marker after a part of a large record's events; a later call can continue from here."""
+    """Marker at the end of a part of a large record's events."""
 
+    # A later call can continue after this part.
     key: str
 
 
@@ -166,10 +168,8 @@ class Reporter:
             store_materializations(self.instance, events, step)
 
     def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
-        """Mark as failed the partitions that a failed run should have materialized.
-
-        Dagster does this itself only for the assets of asset jobs.
-        """
+        """Mark as failed the partitions that a failed run should have materialized."""
+        # Dagster does this itself only for the assets of asset jobs.
         for key, partition in ((key, name) for key, names in partitions.items() for name in names):
             event = DagsterEvent(
                 event_type_value=DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
@@ -203,12 +203,7 @@ class Reporter:
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
-        """Return the events to write for an event: none if Dagster has it.
-
-        A partition of a plan has at most one event per type: plan, publication, approval,
-        rejection. An event of an older environment version is followed by the latest version's
-        event again, because Dagster's page shows the last event written.
-        """
+        """Return the events to write for an event: none if Dagster has it."""
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):
             if kind == "checks":
@@ -217,8 +212,12 @@ class Reporter:
                 same = known.metadata["vde/publication"] == event.metadata["vde/publication"]
                 if not same and _version(known) < _version(event):
                     break
+                # Dagster's page shows the last event written. After the event of an older version,
+                # the latest version's event is therefore written again.
                 newest = newest or [known]
             else:
+                # A partition of a plan has at most one event per type: plan, publication, approval,
+                # rejection.
                 same = PUBLISHED not in event.metadata or PUBLISHED in known.metadata
             if same:
                 return []

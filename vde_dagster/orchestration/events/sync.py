@@ -58,7 +58,7 @@ _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
 def taken_back(store: StateStore, environment: Environment) -> set[str]:
-    """Return the ids of the tables in which a rollback to a version removed or replaced rows."""
+    """Return the ids of tables with rows that a rollback to a version removed or replaced."""
     begun = store.pins.changed_tables(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.pinned_states.keys()
     return tables | store.outdated.after(environment.published_at) if tables else set()
@@ -236,7 +236,7 @@ class Step:
     """One step of the comparison of all events with the state.
 
     Args:
-        key: Unique name; a later comparison continues after it.
+        key: Unique name, after which a later comparison can continue.
         compare: Yields the missing events.
         model: Model whose partitions the step compares.
     """

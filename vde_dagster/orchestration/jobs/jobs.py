@@ -82,12 +82,10 @@ Body = Callable[[Work, Any], Iterator[Any]]
 
 
 def op_jobs(catalog: AssetCatalog, settings: Settings, hooks: Hooks) -> dict[str, dg.JobDefinition]:
-    """Return the jobs without partitions, by their names without the prefix.
-
-    Jobs of schedules and of the sensor list the models that they compute: the models' pages show
-    these jobs. Dagster hides the launchpad of such jobs, so people use `vde_run` and `vde/apply`.
-    """
+    """Return the jobs without partitions, by their names without the prefix."""
     names = catalog.names
+    # The pages of the listed models show these jobs. Dagster hides the launchpad of such jobs, so
+    # people use `vde_run` and `vde/apply`.
     computed = {
         AUTO_APPLY: _filled_assets(catalog),
         **{

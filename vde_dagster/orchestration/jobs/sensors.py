@@ -86,7 +86,7 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
 def _with_warning(
     result: dg.SensorResult | dg.SkipReason, warning: str
 ) -> dg.SensorResult | dg.SkipReason:
-    """Append a warning to a tick's message; without a message, only the log has the warning."""
+    """Append a warning to the message of a tick, if it has a message."""
     if isinstance(result, dg.SkipReason):
         return dg.SkipReason(f"{result.skip_message}. {warning}")
     if isinstance(result.skip_reason, dg.SkipReason):
@@ -98,16 +98,12 @@ def _with_warning(
 def evaluate(
     root: Path, cursor: str | None, instance: dg.DagsterInstance, quiet_seconds: float = 0.0
 ) -> dg.SensorResult | dg.SkipReason:
-    """Check the files once; plan changes and request the pages of new plans.
-
-    The cursor is the hash of all files, so a tick on an unchanged project only reads the files'
-    times and sizes and the closed plans of the state. After the hash, the cursor lists the plans of
-    these files that await approval. A tick withdraws them when the files change again, and replaces
-    them when their environment changes. An error in a file fails the tick and keeps the cursor, so
-    the next tick checks again.
-    """
+    """Check the files once; plan changes and request the pages of new plans."""
     try:
         found = project_hash(root)
+        # The cursor is the hash of all files, followed by the plans of these files that await
+        # approval. A tick on an unchanged project only reads the files' times and sizes and the
+        # closed plans of the state.
         known, *made = (cursor or "").split() or [""]
         if known and found != known and quiet_seconds:
             time.sleep(quiet_seconds)
@@ -129,8 +125,10 @@ def evaluate(
             for plan, _ in plans or ():
                 if not plan.is_empty:
                     reporter.add_plan(plan.id)
+            # This withdraws the plans of earlier files.
             withdrawn = forget_past(workspace, instance)
     except VdeError as error:
+        # The cursor stays, so the next tick checks again.
         raise dg.Failure(str(error)) from error
     left = [plan_id for plan_id in waiting if plan_id not in {*past, *withdrawn}]
     if plans is None and len(left) == len(made):
@@ -191,10 +189,9 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
 
 
 def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
-    """Plan the environments that the settings list, in a new process, with their apply policies.
+    """Plan the environments in the settings, and return each plan with its apply policy.
 
-    Plans equal to a rejected plan are closed and left out. Two daemons whose ticks overlap get the
-    same plans.
+    Plans equal to a rejected plan are closed and left out.
 
     Args:
         again: Environments to plan alone, without applying anything automatically.
@@ -205,6 +202,7 @@ def _plans(workspace: Workspace, again: Set[str]) -> list[tuple[Plan, AutoApply]
     author = _author(workspace.root)
     made: list[tuple[Plan, AutoApply]] = []
     for name in sorted(again) or named:
+        # Two daemons whose ticks overlap get the same plan.
         plan = workspace.plan(name, author=author, once=True)
         same = None if plan.is_empty else store.plans.find_rejected(plan)
         if same is None:

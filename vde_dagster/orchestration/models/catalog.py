@@ -81,10 +81,8 @@ _MOST_RECENT = timedelta(minutes=10)
 
 
 def recent_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Return the catalog of the last call in this process if nothing changed since.
-
-    Every change of the state adds a record to the outbox, except the expiry of an environment.
-    """
+    """Return the catalog of the last call in this process if nothing changed since."""
+    # Every change of the state adds a record to the outbox, except the expiry of an environment.
     store, now = workspace.store, datetime.now(timezone.utc)
     known, expired = store.outbox.number(), sorted(store.environments.expired())
     state = known.store, known.newest, project_hash(workspace.root), *expired
@@ -169,7 +167,7 @@ def model_partitions(
 ) -> dg.PartitionsDefinition | None:
     """Return a model's partitions: each listed version, with each interval if it has intervals.
 
-    Models that are never filled (external, embedded) have no partitions.
+    Returns None for models that are never filled (external, embedded).
 
     Args:
         start: First instant of the data (UTC); by default, the start of the latest interval.
@@ -238,16 +236,15 @@ def touched_keys(
 ) -> list[tuple[str, Interval]]:
     """List the partitions that are filled after a fill, each with its range.
 
-    If partitions are coarser than the model's unit, a fill writes only a part of a partition, which
-    counts as filled when the table holds all of it.
-
     Args:
-        holds: Returns the intervals that the table holds after the fill.
+        holds: Function that returns the intervals that the table holds after the fill.
     """
     unit = time_unit(partitions)
     ranges: Iterable[Interval] = (interval,)
     if unit is not None:
         around = Interval(unit.floor(interval.start), unit.ceil(interval.end))
+        # A fill may write only a part of a coarse partition. The partition counts as filled when
+        # the table holds all of it.
         if around != interval:
             ranges = IntervalSet((around,)) & holds()
     return list(partition_keys(partitions, version, ranges))
@@ -271,7 +268,8 @@ def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[
 
 @lru_cache(maxsize=4096)
 def _count_times(times: dg.PartitionsDefinition) -> int:
-    """Count a dimension's partitions once for all models that have it, because it takes long."""
+    """Return the number of partitions in a time dimension."""
+    # Counting takes long, so it is done once for all models with the same dimension.
     return times.get_num_partitions()
 
 

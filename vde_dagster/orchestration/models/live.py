@@ -80,7 +80,8 @@ class LiveVersion:
 
 @lru_cache(maxsize=1024)
 def _without_files(readers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the environments among readers, cached because many versions have equal readers."""
+    """Return the environments among readers."""
+    # Many versions have equal readers, so the result is cached.
     return tuple(reader for reader in readers if reader != WORKING_COPY)
 
 
@@ -117,9 +118,9 @@ class LiveModel:
     def listed(self) -> tuple[LiveVersion, ...]:
         """Versions that are partitions, newest first: published versions and versions being built.
 
-        Edits that await approval are not partitions, or production would look half filled. A model
-        that no environment contains lists the version of its file.
+        A model that no environment contains lists the version of its file.
         """
+        # Edits that await approval are not partitions, or production would look half filled.
         found = [v for v in self.versions if v.environments or v.building]
         # Versions have no times: what is being built is new, and production comes last.
         found.sort(key=lambda v: (not v.building, v != self.current, PRODUCTION in v.environments))
@@ -297,15 +298,14 @@ def live_models(
 def without_circles(
     direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
 ) -> dict[ModelName, tuple[ModelName, ...]]:
-    """Remove tables behind views if a model would depend on itself through them.
-
-    Direct parents come from the project's files, tables behind views from production: together they
-    may form a cycle, which Dagster cannot load.
+    """Remove the tables behind views through which a model would depend on itself.
 
     >>> a, b = ModelName("db", "a"), ModelName("db", "b")
     >>> without_circles({a: [b], b: []}, {b: [a]})[b]
     ()
     """
+    # Direct parents come from the project's files, tables behind views from production. Together
+    # they may form a cycle, which Dagster cannot load.
     kept = {name: tuple(tables) for name, tables in behind.items()}
     while True:
         graph = {name: (*parents, *kept.get(name, ())) for name, parents in direct.items()}

@@ -210,7 +210,9 @@ class VdeTranslator:
         return None
 
     def get_retry_policy(self, model: Model) -> dg.RetryPolicy | None:
-        """Return the retry policy of a model's step; errors that would recur are not retried.
+        """Return the retry policy of a model's step.
+
+        Errors that would recur are not retried.
 
         Example:
             ```python
@@ -342,7 +344,7 @@ class VdeTranslator:
     def get_description(self, model: LiveModel) -> str:
         """Return Markdown: the author's text, the state, an error in the file, and the source.
 
-        The catalog lists the first line.
+        Dagster's catalog lists only the first line.
 
         Example:
             ```python

@@ -40,7 +40,8 @@ def janitor_metadata(report: JanitorReport) -> dict[str, Any]:
 def janitor_event(
     metadata: dict[str, Any], names: Names, *, dry_run: bool
 ) -> dg.AssetMaterialization | dg.AssetObservation:
-    """Return the event of `vde/janitor`; a dry run is an observation, which plots leave out."""
+    """Return the event of `vde/janitor`, an observation for a dry run."""
+    # Plots leave observations out.
     kind = dg.AssetObservation if dry_run else dg.AssetMaterialization
     return kind(asset_key=names.janitor_key, metadata=metadata)
 

@@ -206,10 +206,8 @@ _SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "ve
 
 
 def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
-    """Wait until no plan is being applied; return False if the time is up.
-
-    The JVM of an apply needs the memory.
-    """
+    """Wait until no plan is being applied; return False if the time is up."""
+    # The JVM of an apply needs the machine's memory.
     store, until = workspace.store, time.monotonic() + most_seconds
     while True:
         with store.database.reading() as conn:
@@ -250,7 +248,7 @@ def checks_by_spark(
 
 
 def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Let Spark analyze a plan's queries; Spark starts only if the plan changes a query."""
+    """Let Spark analyze the queries that a plan changes, and return the result of the check."""
     from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
     found = analyse_plan(workspace, plan)
@@ -267,7 +265,8 @@ def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any
 
 
 def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Run the unit tests of changed models; Spark starts only for tests that have not passed."""
+    """Run the unit tests of changed models, and return the result of the check."""
+    # Spark starts only for tests that have not passed before.
     ended = [one.result for one in workspace.plans.test(plan)]
     failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
     text = f"All {len(ended)} unit tests pass." if ended else "The changes have no unit tests."

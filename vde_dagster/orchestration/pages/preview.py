@@ -68,16 +68,14 @@ def preview(
 def view_preview(
     workspace: Workspace, log: logging.Logger | dg.DagsterLogManager, environment: str
 ) -> Callable[[Snapshot], dict[str, Any]]:
-    """Return a function that reads sample rows of a newly published view.
-
-    The rows are computed on demand, only by an engine that is already running, within a time limit.
-    """
+    """Return a function that reads sample rows of a newly published view."""
     limit = workspace.settings.dagster.preview_rows
     until = time.monotonic() + VIEW_SECONDS
 
     def sample_rows(snapshot: Snapshot) -> dict[str, Any]:
         if limit <= 0:
             return {}
+        # A preview must neither start Spark nor delay the publication for long.
         if workspace.started_engine is None:
             return _none("Spark was not running for this publication")
         if time.monotonic() > until:
