@@ -170,7 +170,7 @@ class SparkEngine:
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
-        """Change an existing table's layout in place to a snapshot's; repeating is harmless."""
+        """Give an existing table the layout of a snapshot. Repeated calls are harmless."""
         with _translated(f"changing the layout of {snapshot.name}"):
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
@@ -255,13 +255,11 @@ class SparkEngine:
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
     def audit_all(self, tasks: Sequence[AuditTask]) -> Iterator[AuditResult]:
-        """Run the audits of one range of a model; yield their results in order.
-
-        One Spark job counts the failing rows of all audits, reading only the columns that they
-        need. Audits with failing rows then run separately. If the job fails, each audit runs
-        separately, so that the error belongs to one audit and earlier audits have results.
-        """
+        """Run the audits of one range of a model; yield their results in order."""
         counts, seconds = self._count(tasks)
+        # One Spark job has counted the failing rows of all audits. Audits with failing rows run
+        # again for their samples. If the job failed, each audit runs separately, so that the error
+        # belongs to one audit and earlier audits have results.
         for task, count in zip(tasks, counts, strict=True):
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
@@ -332,11 +330,12 @@ class SparkEngine:
         return self._with_retry(lambda: self._read(sql, limit).toArrow())
 
     def _with_retry(self, run: Callable[[], T]) -> T:
-        """Run a query; run it again if the warm engine ended, perhaps because of another user."""
+        """Run a query, and run it once more if the warm engine ended meanwhile."""
         try:
             with _translated("the query"):
                 return run()
         except StoreError as error:
+            # Another user may have ended the engine.
             if not self._sessions.has_lost_engine:
                 raise
             logger.warning("%s. The query runs once more", error.message)
@@ -484,15 +483,13 @@ def _failing_counts(session: SparkSession, queries: Sequence[str]) -> list[int]:
 def _failing_rows(
     session: SparkSession, query: str
 ) -> tuple[int, tuple[dict[str, str | None], ...]]:
-    """Count the rows of a query, and return up to twenty rows as text by column.
-
-    One aggregate does both: every partition contributes its count and at most twenty rows, which
-    the lower 33 bits of `monotonically_increasing_id` (the row's number there) select.
-    """
+    """Count the rows of a query, and return up to twenty rows as text by column."""
     frame = query_frame(session, as_subquery(query))
     columns = frame.columns
     aliases = [f"c{position}" for position in range(len(columns))]
     texts = ", ".join(f"CAST({quote(alias)} AS STRING)" for alias in aliases)
+    # One aggregate counts and samples: every partition contributes its count and its first rows.
+    # The lower 33 bits of `monotonically_increasing_id` are a row's number in its partition.
     row = (
         frame.toDF(*aliases)
         .selectExpr(

@@ -98,11 +98,11 @@ class Sessions:
         """Provide a session that no other thread uses meanwhile.
 
         Args:
-            reuse: Whether the borrower leaves the session unchanged, so that it can be lent again
-                (a session's first statement takes some hundred milliseconds).
+            reuse: Whether the borrower leaves the session unchanged, so that it can be lent again.
         """
         shared = self.shared
         with self._lock:
+            # The first statement of a new session takes some hundred milliseconds.
             session = self._idle.pop() if self._idle else None
         if session is None:
             session = new_session(shared, self._joined)

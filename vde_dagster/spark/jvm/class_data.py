@@ -39,8 +39,6 @@ def archive_options(known: KnownStart) -> tuple[str, ...]:
 def make_archive(known: KnownStart, jvm: Any) -> None:
     """Let a JVM archive the classes that it has loaded.
 
-    HotSpot starts another JVM for that, which takes some 40 s of one core.
-
     Raises:
         Py4JError, OSError: The archive could not be written, and no part of it remains.
     """
@@ -48,6 +46,7 @@ def make_archive(known: KnownStart, jvm: Any) -> None:
     part = archive.with_suffix(f".{os.getpid()}.part")
     before = _dump_logs()
     try:
+        # HotSpot starts another JVM for this, which takes some 40 s of one core.
         _diagnose(jvm, "vmCds", "static_dump", str(part))
         os.replace(part, archive)
     finally:

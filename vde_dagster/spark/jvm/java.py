@@ -57,7 +57,8 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read the `release` file next to a JDK's `bin`: a hundred times faster than starting it."""
+    """Read Java's major version from the `release` file next to a JDK's `bin`."""
+    # This is a hundred times faster than starting Java.
     release = java.resolve().parent.parent / "release"
     if not release.is_file():
         return None

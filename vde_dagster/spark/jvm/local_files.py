@@ -18,18 +18,17 @@ _CLASS = "vde.LocalFiles"
 
 
 def use_plain_files(context: SparkContext) -> None:
-    """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files.
-
-    Hadoop caches one file system for all local paths. This function replaces that object, because
-    the configuration could only name a class from a jar. The new object has the same class, over
-    another raw file system. A configured file system (`spark.hadoop.fs.file.impl`) stays.
-    """
+    """Let a JVM's Hadoop set the modes of local files itself, and write no checksum files."""
     jvm: Any = context._jvm
     conf = context._jsc.hadoopConfiguration()
+    # A configured file system stays.
     if conf.get("fs.file.impl") is not None:
         return
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text("utf-8"))
+    # Hadoop caches one file system for all local paths. This function replaces that object, because
+    # the configuration could only name a class from a jar. The new object has the same class, over
+    # another raw file system.
     raw = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructor(None).newInstance(None)
     files = jvm.org.apache.hadoop.fs.LocalFileSystem(raw)
     here = jvm.java.net.URI("file:///")

@@ -43,14 +43,11 @@ def create_physical_table(
     lakehouse: Lakehouse,
     branch: str | None = None,
 ) -> None:
-    """Create a table with a snapshot's layout; do nothing when it exists already.
-
-    The lakehouse makes tables without a layout in a fraction of the time. A table's id is in its
-    location, so that no two tables ever share files.
+    """Create a table with a snapshot's layout, unless it exists already.
 
     Args:
         columns: (physical name, Spark SQL type) in order.
-        branch: The branch that is written first; the lakehouse creates it if it creates the table.
+        branch: The branch that is written first.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.
@@ -65,6 +62,8 @@ def create_physical_table(
             )
     layout = _TableLayout.of(table, snapshot, columns)
     target = table.ref.quoted(settings.catalog)
+    # The lakehouse creates such tables in a fraction of the time. A table's id is in its location,
+    # so that no two tables ever share files.
     if layout.is_plain:
         location = lakehouse.table_location(table.ref, table.id)
         created = lakehouse.create_table(layout.new_table(table.ref, location, branch))

@@ -43,8 +43,8 @@ class ModelContext:
         root: The project's folder; None without a working copy.
         page: Path for a notebook that the code may write, and that Dagster then shows.
         trusted: Functions of the dialect that are assumed to be equal on Spark.
-        is_cancelled: Returns whether the plan was canceled. Spark's jobs are then stopped anyway;
-            long work in Python can call this function between two steps, to end early.
+        is_cancelled: Function that returns whether the plan was canceled. Long work in Python can
+            call it between two steps, to end early.
     """
 
     spark: SparkSession
@@ -85,7 +85,7 @@ class ModelContext:
 
     @property
     def engine_adapter(self) -> ModelContext:
-        """This context, because it has the read methods of SQLMesh's engine adapters."""
+        """This context, which has the read methods of SQLMesh's engine adapters."""
         return self
 
     @property

@@ -161,9 +161,10 @@ def _stream(number: int, encoding: str, errors: str) -> io.TextIOWrapper:
 
 
 def _end_with(connection: socket.socket) -> None:
-    """Exit as soon as the client has ended: killing the client must kill its work."""
+    """Exit as soon as the client has ended."""
     with suppress(OSError):
         connection.recv(1)
+    # Killing the client must kill its work.
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -110,13 +110,11 @@ def connect(settings: SessionSettings) -> SparkSession:
 
 
 def _close_alone(client: Any) -> None:
-    """Make a client close only its own resources.
+    """Make a client close only its own resources."""
 
-    PySpark's `close` waits for threads that all sessions of the process share. The garbage
-    collector may call it in any thread. If that thread is a shared one, or holds a lock of gRPC
-    that these threads wait for, the process hangs.
-    """
-
+    # PySpark's `close` waits for threads that all sessions of the process share. The garbage
+    # collector may call it in any thread. If that thread is a shared one, or holds a lock of gRPC
+    # that these threads wait for, the process hangs.
     def close() -> None:
         client._channel.close()
         client._closed = True
@@ -125,7 +123,7 @@ def _close_alone(client: Any) -> None:
 
 
 def _channel(settings: SessionSettings) -> Any:
-    """Return a channel to the server; a server on this machine gets tokens even without TLS."""
+    """Return a channel to the server."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -138,6 +136,7 @@ def _channel(settings: SessionSettings) -> Any:
 
     made = DefaultChannelBuilder(settings.master)
     here = made.host in ("127.0.0.1", "[::1]") and not made.use_ssl
+    # A server on this machine gets tokens even without TLS.
     return Loopback(settings.master) if here and made.token is not None else made
 
 

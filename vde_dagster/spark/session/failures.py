@@ -45,9 +45,10 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def hush_pyspark() -> None:
-    """Stop PySpark from logging every failed statement: our exceptions contain its stack."""
+    """Stop PySpark from logging every failed statement."""
     # Py4J logs to the root logger when the JVM ends amid a command.
     logging.getLogger().addFilter(_is_not_of_py4j)
+    # Our exceptions contain the stack of a failed statement.
     # Connect logs sessions that ended before their last response was acknowledged.
     contexts = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
     for name in (*contexts, "pyspark.sql.connect.logging"):

@@ -39,8 +39,6 @@ class PlanJobs:
 
         Yields a tag that is unique to this work, in the form that Spark's jobs have.
 
-        Each thread has a separate FAIR pool; within one pool Spark is first in, first out.
-
         Args:
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, to locate a mistake in it.
@@ -50,6 +48,8 @@ class PlanJobs:
                 raise _cancelled(plan_id)
             self._running[plan_id] += 1
         try:
+            # Each thread has a separate FAIR pool, because Spark is first in, first out within a
+            # pool.
             with self._tagged(session, plan_id, what) as tag:
                 yield tag
         except Exception as error:
@@ -106,14 +106,14 @@ class PlanJobs:
     def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
         """Refuse new work of a plan, and stop its Spark jobs until none is left.
 
-        A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is
-        canceled again until the plan's last action has ended. Returns whether all work ended in
-        time.
+        Returns whether all work ended in time.
         """
         with self._lock:
             self._cancelled.add(plan_id)
         until = time.monotonic() + wait_seconds
         while session is not None and self._running[plan_id]:
+            # A job may be on its way to Spark's scheduler while the tag is canceled, so the tag is
+            # canceled repeatedly.
             self._stop(session, plan_id)
             if time.monotonic() >= until:
                 return False

@@ -103,7 +103,7 @@ def _run_scripts(visible: dict[str, str], place: Path | None, log_file: Path) ->
 
 @contextmanager
 def resolving_alone(config: Mapping[str, str]) -> Iterator[None]:
-    """Let one process at a time resolve packages: Ivy does not lock the jars that it downloads.
+    """Let one process at a time resolve packages while the block runs.
 
     Args:
         config: Spark's configuration, which may name Ivy's folder.
@@ -111,6 +111,7 @@ def resolving_alone(config: Mapping[str, str]) -> Iterator[None]:
     ivy = config.get("spark.jars.ivy")
     folder = Path(ivy) if ivy else Path.home() / ".ivy2.5.2"  # Spark's default.
     with ExitStack() as stack:
+        # Ivy does not lock the jars that it downloads.
         with suppress(ImportError, OSError):  # Not on POSIX, or Ivy's folder is read-only.
             import fcntl
 

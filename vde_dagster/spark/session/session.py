@@ -52,9 +52,8 @@ def start_session(
 ) -> SparkSession:
     """Return a new session for a project, in the process's one JVM.
 
-    The first call, in any thread, starts the JVM, which takes seconds; its output goes to
-    `settings.log_file`. Later sessions share the JVM, each with its own catalog, configuration and
-    views.
+    The first call starts the JVM, whose output goes to `settings.log_file`. Later sessions share
+    the JVM, each with its own catalog, configuration and views.
 
     Args:
         join: Starts or returns an existing session, in whose JVM this one is created.
@@ -166,7 +165,7 @@ def _launch(settings: SessionSettings) -> None:
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread, so that PySpark does not replace the handler of SIGINT."""
+    """Call a function in a new thread, and return its result."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -175,12 +174,14 @@ def _off_main_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             future.set_exception(error)
 
+    # In the main thread, PySpark would replace the handler of SIGINT.
     threading.Thread(target=run, name="vde-spark-start", daemon=True).start()
     return future.result()
 
 
 def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
-    """Refuse a JVM without Iceberg or the driver, before statements fail with unclear errors."""
+    """Refuse a JVM without Iceberg or the database driver."""
+    # Otherwise statements would fail with unclear errors.
     from py4j.protocol import Py4JJavaError
 
     if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():

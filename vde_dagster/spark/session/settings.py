@@ -137,13 +137,11 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def session_config(settings: SessionSettings) -> dict[str, str]:
-    """Return every property of a session that may differ between sessions of one JVM.
-
-    None of them limits how work is split into tasks: settings for small tables would put a large
-    table into one task. Settings that versions depend on are explicit, so that a cluster's
-    settings do not apply.
-    """
+    """Return every property of a session that may differ between sessions of one JVM."""
     return {
+        # No property limits how work is split into tasks: settings for small tables would put a
+        # large table into one task. Settings that versions depend on are explicit, so that a
+        # cluster's settings do not apply.
         **catalog_config(settings),
         **ASSUMED,
         "spark.sql.session.timeZone": "UTC",

@@ -46,7 +46,9 @@ _CHANGES = ".changes"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of the tasks of some jobs; None for each figure that is unknown for one of the jobs.
+    """Usage of the tasks of some jobs.
+
+    None marks a figure that is unknown for one of the jobs.
 
     Args:
         task_seconds: The total run time of the tasks.
@@ -62,26 +64,27 @@ UNKNOWN = Usage()
 
 
 def read_usage(context: SparkContext, tag: str) -> Usage:
-    """Return the usage of the jobs with a tag, which have all ended.
+    """Return the usage of the ended jobs with a tag.
 
-    If Spark does not respond as expected (because it is ending, or its owner forbids the request),
-    the usage is unknown; a fill does not fail for this.
+    The usage is unknown if Spark does not respond as expected.
     """
     from py4j.protocol import Py4JError
 
     try:
         return _status_stores(context).usage(tag)
+    # Spark may be ending, or its owner may forbid the request. A fill does not fail for this.
     except (Py4JError, OSError, TypeError, AttributeError, ValueError) as error:
         logger.debug("the usage of the tasks of %s is unknown: %s", tag, error)
         return UNKNOWN
 
 
 def serve_usage(context: SparkContext, token: str) -> int:
-    """Serve usage on a loopback port, because Connect clients cannot read the status stores.
+    """Serve the usage of jobs on a loopback port, and return the port.
 
-    Clients must send the token. Returns the port.
+    Clients must send the token.
     """
 
+    # Connect clients cannot read the status stores themselves.
     class Answer(StreamRequestHandler):
         timeout = _ANSWER_SECONDS
 
@@ -141,7 +144,8 @@ class _StatusStores:
         return Usage(task_seconds, self._bytes_read(map(int, queries)))
 
     def _has_forgotten(self, job: int) -> bool:
-        """Return whether the store may have dropped a part of a job: all older jobs are gone."""
+        """Return whether the store may have dropped a part of a job."""
+        # This is possible if the store has no older job.
         return job > 0 and int(self._jobs.jobsList(None).last().jobId()) == job
 
     def _millis(self, stage: int) -> Iterator[int | None]:
@@ -172,7 +176,7 @@ class _StatusStores:
 
 
 def _reads_files(node: str) -> bool:
-    """Return whether a node of a plan scans files; Spark does not report every scan's size."""
+    """Return whether a node of a query plan scans files."""
     return "Scan" in node and not (node.startswith(_READ_NO_FILES) or node.endswith(_CHANGES))
 
 

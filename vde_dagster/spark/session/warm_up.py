@@ -35,7 +35,8 @@ _END_SECONDS = 5.0
 
 
 def variables_of_exercise() -> dict[str, str]:
-    """Return this process's variables without `VDE_…`, because a warm-up has its own project."""
+    """Return this process's environment variables without `VDE_…`."""
+    # A warm-up has its own project.
     before = environment_before()
     return {key: value for key, value in before.items() if not key.startswith("VDE_")}
 

@@ -151,11 +151,9 @@ class Write:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Make MERGE and DELETE commit with the summary.
-
-        They take no options, so the session's configuration has the summary, and only this write
-        uses the session.
-        """
+        """Make MERGE and DELETE commit with the summary."""
+        # MERGE and DELETE take no options, so the session's configuration has the summary. Until
+        # the block ends, no other write may use the session.
         conf = self.session.conf
         names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
         for name, key in names.items():
@@ -268,10 +266,8 @@ class Strategy(ABC):
         raise NotImplementedError
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether a partial fill may write rows that are equal to the rows that it replaces.
-
-        If so, a small table is read completely for its digest.
-        """
+        """Return whether a partial fill may write rows equal to the rows that it replaces."""
+        # If it may, a small table is read completely for its digest.
         return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
@@ -398,10 +394,7 @@ _looked_at: set[tuple[str, str]] = set()
 
 
 def require_row_level(write: Write, merge: str) -> None:
-    """Make sure, once per table and statement, that Spark plans a MERGE by rows.
-
-    If it plans an append, Iceberg adds the rows without checking for conflicts: two concurrent
-    MERGEs leave a key twice, without an error.
+    """Make sure that Spark plans a MERGE by rows.
 
     Raises:
         ExecutionError: Spark plans something else.
@@ -411,6 +404,8 @@ def require_row_level(write: Write, merge: str) -> None:
     if known in _looked_at:
         return
     plan = str(write.session.sql(f"EXPLAIN {merge}").collect()[0][0])
+    # If Spark planned an append, Iceberg would add the rows without checking for conflicts: two
+    # concurrent MERGEs would leave a key twice, without an error.
     if not _ROW_LEVEL.search(plan):
         steps = [line for line in plan.splitlines() if line and not line.startswith("==")]
         raise ExecutionError(

@@ -45,10 +45,8 @@ class KeysView:
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
-        """Return a condition on single columns that is true for each row with one of the keys.
-
-        Iceberg skips files without a row that meets the condition.
-        """
+        """Return a condition on single columns that is true for each row with one of the keys."""
+        # Iceberg skips files without a row that meets the condition.
         parts = []
         for name, values in self.values.items():
             column, listed = f"{side}.{quote(name)}", sorted(one for one in values if one)

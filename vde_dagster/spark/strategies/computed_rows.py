@@ -22,11 +22,11 @@ _EXACT_IN_ARROW = (
 
 @dataclass(frozen=True, slots=True)
 class ComputedRows:
-    """Rows whose computation is finished, so that reading them cannot fail or return other rows.
+    """Rows that are already computed, so that each reading returns the same rows.
 
     Args:
-        frame: The rows; a query that reads them does not contain the query that computed them.
-        count: The number of rows if they are few; None for many.
+        frame: The rows, without the query that computed them.
+        count: The number of rows, or None for many rows.
     """
 
     frame: DataFrame

@@ -28,12 +28,7 @@ _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 
 @strategy_for(IncrementalByTimeRange)
 class TimeRange(Strategy):
-    """Overwrites by a filter on the time column; rows outside the interval are not written.
-
-    Iceberg refuses to overwrite a file if only some of its rows match the filter. The default
-    layout, one partition per interval, avoids such files. With other layouts, rows are deleted
-    and added on a staged branch.
-    """
+    """Overwrites the rows of an interval, by a filter on the time column."""
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Partition by the time column at the unit of the cron."""
@@ -53,6 +48,8 @@ class TimeRange(Strategy):
         try:
             write.overwrite(frame, write.task.branch, rows)
         except Exception as error:
+            # Iceberg refuses to overwrite a file if only some of its rows match the filter. The
+            # default layout, one partition per interval, avoids such files.
             if not any(_PARTIAL in message for _, message in java_causes(error)):
                 raise
 
@@ -81,14 +78,14 @@ def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
 
 @strategy_for(IncrementalByPartition)
 class Partitions(Strategy):
-    """Replaces the partitions of the new rows, all in one commit; other partitions stay."""
+    """Replaces the partitions of the new rows, in one commit."""
 
     def digests_table(self, write: Write) -> bool:
         """Return True: partitions may be replaced by the same rows."""
         return True
 
     def write(self, write: Write) -> None:
-        """Overwrite partitions; without rows the commit is empty."""
+        """Overwrite the partitions of the new rows."""
         if write.task.anew:
             # The table may have partitions for which no source has rows now.
             write.overwrite(write.frame, write.task.branch)
@@ -96,20 +93,18 @@ class Partitions(Strategy):
         write.writer(write.frame, write.task.branch).overwritePartitions()
         write.table.refresh()
         mark = {FILL_KEY: write.summary[FILL_KEY]}
+        # Without rows, Spark made no commit: an empty one marks the fill.
         if write.table.find_commit(write.task.branch, mark) is None:
             write.writer(write.frame.limit(0), write.task.branch).append()
 
 
 @strategy_for(IncrementalUnmanaged)
 class Unmanaged(Partitions):
-    """Appends the rows, or replaces partitions if the model sets `insert_overwrite`.
-
-    No interval is added twice, even after a crash: each commit names its interval, so the next
-    process finds the interval's branch, and reuses or drops it.
-    """
+    """Appends the rows, or replaces partitions if the model sets `insert_overwrite`."""
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill replaces partitions; a fill that appends always changes rows."""
+        """Return whether the fill replaces partitions."""
+        # A fill that appends always changes rows.
         kind = IncrementalUnmanaged.from_model(write.task.snapshot.model)
         return kind.insert_overwrite
 
@@ -119,4 +114,6 @@ class Unmanaged(Partitions):
         if kind.insert_overwrite or write.task.anew:
             super().write(write)
         else:
+            # No interval is added twice, even after a crash: each commit names its interval, so the
+            # next process finds the interval's branch, and reuses or drops it.
             write.writer(write.frame, write.task.branch).append()

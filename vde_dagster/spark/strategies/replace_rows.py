@@ -98,16 +98,15 @@ def _rewrite(write: Write, gone: str, rows: DataFrame) -> bool:
 
 
 def _delete(write: Write, branch: str, condition: str) -> None:
-    """Delete the rows of a branch that meet a condition on `target`.
-
-    The mode is chosen for each deletion, unless the model has it among its properties. Iceberg
-    reads it from the table's properties, where it stays until a deletion needs the other one.
-    """
+    """Delete the rows of a branch that meet a condition on `target`."""
+    # The mode is chosen for each deletion, unless the model has it among its properties.
     if _is_open(write):
         deletion = _measure(write, branch, condition)
         if deletion is not None and not deletion.rows:
             return
         mode = deletion.mode if deletion is not None else COPY_ON_WRITE
+        # Iceberg reads the mode from the table's properties. It stays there until a deletion needs
+        # the other one.
         if write.table.properties.get(MODE, COPY_ON_WRITE) != mode:
             pair = f"{string_literal(MODE)} = {string_literal(mode)}"
             write.session.sql(f"ALTER TABLE {write.target(None)} SET TBLPROPERTIES ({pair})")

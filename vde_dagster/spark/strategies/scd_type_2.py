@@ -24,19 +24,16 @@ from vde_dagster.spark.strategies.changed_keys import KeysView, changed_keys, se
 
 @strategy_for(ScdType2ByTime, ScdType2ByColumn)
 class Scd(Strategy):
-    """Compares the query's rows with the latest version of each key, and writes the differences.
+    """Compares a query's rows with the latest version of each key, and writes the differences.
 
-    Changes are computed from the table and then merged into it. The table must not change in
-    between, so the work is done on a branch without other writers. If a key has several rows,
-    `latest_first` chooses the row with the latest time of update.
-
-    The table merges on read: an unchanged row is neither written nor deleted.
+    If a key has several rows, `latest_first` chooses the row with the latest time of update.
     """
 
     own_session = True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return a layout that merges on read."""
+        # An unchanged row is neither written nor deleted.
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
@@ -55,6 +52,8 @@ class Scd(Strategy):
             now = _now(kind, write.task)
             versions = written(kind, write.types, write.physical, now, shown, keys)
             rows = f"SELECT * FROM {source}"
+            # Changes are computed from the table and then merged into it. The table must not change
+            # in between, so both happen on a branch without other writers.
             write.staged(lambda at: _write(write, versions, rows, at), "merged")
 
 
@@ -184,9 +183,10 @@ class Versions:
         )
 
     def _begins(self) -> str:
-        """Write the start of a key's next version; it is never before the latest version's end."""
+        """Write the start of a key's next version."""
         earlier = f"l.{quote(self.valid_to)}, l.{quote(self.valid_from)}"
         # GREATEST ignores NULLs.
+        # A version never starts before the latest version's end.
         return f"GREATEST({self._since()}, COALESCE({earlier}))"
 
     def _since(self) -> str:

@@ -24,13 +24,10 @@ _NUMBER = "vde_row_number"
 
 @strategy_for(IncrementalByUniqueKey)
 class UniqueKey(Strategy):
-    """Inserts new keys and replaces rows with existing keys, in one MERGE; NULLs are equal.
+    """Inserts new keys and replaces rows with existing keys, in one MERGE.
 
-    If a key has several new rows, `latest_first` chooses one. With a strategy of dbt, all rows
-    are kept, and NULL keys never match, see `_replace_keys`.
-
-    The table merges on read under serializable isolation: Iceberg refuses a MERGE that raced with
-    another commit, and the MERGE is retried.
+    NULL keys are equal. If a key has several new rows, `latest_first` chooses one. With a strategy
+    of dbt, all rows are kept, and NULL keys never match.
     """
 
     own_session = True
@@ -40,7 +37,8 @@ class UniqueKey(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read, with Iceberg's default isolation level."""
+        """Return a layout that merges on read under serializable isolation."""
+        # With this isolation, Iceberg refuses a MERGE that raced with another commit.
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",
@@ -111,16 +109,14 @@ def _on(write: Write, kind: IncrementalByUniqueKey) -> list[str]:
 
 
 def _replace_keys(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
-    """Return the statement that deletes all rows with the new rows' keys, and inserts the new rows.
-
-    To read the source only once, the first new row of each key is used for both.
-    """
+    """Return the statement that replaces all rows with the new rows' keys by the new rows."""
     parts = _key_parts(write, kind)
     names = ", ".join(map(quote, write.types))
     numbered = (
         f"SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {', '.join(parts)} "
         f"ORDER BY {parts[0]}) AS {_NUMBER} FROM {source}"
     )
+    # The first new row of each key is used for both, so that the source is read only once.
     acts = f"EXPLODE(IF({_NUMBER} = 1, ARRAY('delete', 'insert'), ARRAY('insert'))) AS {_ACT}"
     return "\n".join(
         [

@@ -171,10 +171,11 @@ def _hashed(value: str, type_: DataType | str, depth: int) -> str | None:
 
 
 def _values(observation: Any) -> list[int | None] | None:
-    """Return the observed values, which Spark has a moment after the action."""
+    """Return the observed values by position, or None if they are not available."""
     if not hasattr(observation, "_jo"):  # Spark Connect sends them with the action's response.
         told = observation.get
         return [told[f"c{number}"] for number in range(len(told))] or None
+    # Spark has the values a moment after the action.
     end = time.monotonic() + _WAIT_SECONDS
     while True:
         found = observation._jo.getRowOrEmpty()  # Itself waits a tenth of a second.

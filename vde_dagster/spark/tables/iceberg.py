@@ -71,14 +71,11 @@ class IcebergTable:
         self._metadata = self._lakehouse.table_metadata(self.ref)
 
     def types(self) -> dict[str, str]:
-        """Return the columns' Spark SQL types by name, in order.
-
-        Simple types come from the metadata. Nested types come from Spark, because only Spark writes
-        them in the form that it can read.
-        """
+        """Return the columns' Spark SQL types by name, in order."""
         kinds = {str(one["name"]): one["type"] for one in current_schema(self._metadata)["fields"]}
         if all(isinstance(kind, str) for kind in kinds.values()):
             return {name: iceberg_to_spark(kind).lower() for name, kind in kinds.items()}
+        # Only Spark writes nested types in the form that it can read.
         fields = self.session.table(self.quoted).schema.fields
         return {field.name: spark_type(field.dataType) for field in fields}
 
@@ -148,8 +145,6 @@ class IcebergTable:
     def cherry_pick(self, source: str, onto: str) -> int | None:
         """Apply a branch's only commit, with its added and removed files, to another branch.
 
-        If the other branch has no newer commit, it is fast-forwarded.
-
         Args:
             source: The branch with the commit; this branch began at a head of the other branch.
             onto: The branch to change; no other writer may change it meanwhile.
@@ -162,6 +157,7 @@ class IcebergTable:
         """
         self.refresh()
         picked, head = self.head(source), self.head(onto)
+        # The other branch has no newer commit.
         if head in ancestors(self._metadata, picked):
             return picked if self.fast_forward(onto, source) else None
         parent = self.parent(picked)
@@ -215,15 +211,13 @@ class IcebergTable:
 
 
 def _pick_files(table: Any, picked: Any, onto: str, properties: Mapping[str, str]) -> bool:
-    """Commit the files of the commit `picked` to a branch, in Java; return False if impossible.
-
-    Iceberg's own cherry-pick supports only appends and replaced partitions.
-    """
+    """Commit the files of the commit `picked` to a branch; return False if impossible."""
     from py4j.protocol import Py4JJavaError
 
     io = table.io()
     if _listed(picked.addedDeleteFiles(io)) or _listed(picked.removedDeleteFiles(io)):
         return False
+    # Iceberg's own cherry-pick supports only appends and replaced partitions.
     change = table.newOverwrite().toBranch(onto)
     for file in _listed(picked.addedDataFiles(io)):
         change.addFile(file)
