@@ -61,23 +61,22 @@ class _Commands(SentenceGroup):
         return super().resolve_command(ctx, args)
 
     def _is_plugin_command(self, both: str) -> bool:
-        """Check that two words name a plug-in's command, not a built-in command with an argument.
-
-        A plug-in may add `plan sign` next to `plan reject`, although `plan` takes an environment.
-        """
+        """Check that two words name a plug-in's command, not a built-in one with an argument."""
         first, _, second = both.partition(" ")
         ours = self.commands.get(first)
         if hasattr(ours, "commands") or not second or second.startswith("-"):
             return False
         if ours is None:
             return _PLUGINS.find(both) is not None
+        # A plug-in may add `plan sign` next to `plan reject`, although `plan` takes an environment.
         if any(name.startswith(f"{first} ") for name in self.commands):
             return _PLUGINS.find(both) is not None
         takes = (one for one in ours.params if one.param_type_name == "argument")
         return next(takes, None) is None and _PLUGINS.find(both) is not None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Complete one word only; shells would read two words as two commands."""
+        """Complete one word only."""
+        # Shells would read two words as two commands.
         return [one for one in super().shell_complete(ctx, incomplete) if " " not in one.value]
 
 
@@ -182,5 +181,6 @@ def _call(given: list[str]) -> int:
 
 @cache
 def _command() -> Any:
-    """Return the parser of all commands, cached because Typer would build it for each call."""
+    """Return the parser of all commands."""
+    # Typer would build the parser for each call.
     return typer.main.get_command(app)

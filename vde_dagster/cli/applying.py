@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
-    """Return the environment to plan for; unless `create`, ask if a new name looks mistyped."""
+    """Return the environment to plan for, asking the user if a new name looks mistyped."""
     from vde_dagster.execution.published_version import likely_meant
 
     if branch_name(environment):
@@ -183,11 +183,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
 
 @dataclass
 class _Interruptible:
-    """Turns Ctrl-C into a cancellation of the apply; a second Ctrl-C ends the wait.
-
-    PySpark replaces the handler of SIGINT when Spark starts in the main thread, so every event of
-    the apply installs this handler again.
-    """
+    """Turns Ctrl-C into a cancellation of the apply; a second Ctrl-C ends the wait."""
 
     workspace: Workspace
     plan: Plan
@@ -207,6 +203,8 @@ class _Interruptible:
                 signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
 
     def install(self) -> None:
+        # When Spark starts in the main thread, PySpark replaces the handler of SIGINT. Every event
+        # of the apply therefore installs this handler again.
         if self._in_main() and signal.getsignal(signal.SIGINT) != self._handle:
             signal.signal(signal.SIGINT, self._handle)
 

@@ -153,13 +153,14 @@ def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
 
 
 def _origin(job: Any, location: Any) -> Any:
-    """Return the job's origin; Dagster's Overview and job pages show only runs with an origin."""
+    """Return the origin of a job, for its runs."""
     from vde_dagster.orchestration.dagster_private import (
         SINGLETON_REPOSITORY_NAME,
         RemoteJobOrigin,
         RemoteRepositoryOrigin,
     )
 
+    # Dagster's Overview and job pages show only runs with an origin.
     repository = RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)
     return RemoteJobOrigin(repository, job.name)
 

@@ -70,7 +70,9 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches
 
 
 def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Create a command on a project; options of a plan replace its parameter `options`.
+    """Return a decorator that creates a command on a project with options of a plan.
+
+    The command gets the options as one argument, `options`.
 
     Args:
         names: Names of the options as in the launchpad; default: all, except options for runs.

@@ -21,10 +21,8 @@ Topic = Annotated[
 
 
 def read_pages() -> dict[str, str]:
-    """Return the pages of help by name, which are the pages of the documentation.
-
-    The folder `pages` is a link to docs/, which a wheel contains as files.
-    """
+    """Return the pages of the documentation, by name."""
+    # The folder `pages` is a link to docs/, which a wheel contains as files.
     folder = files("vde_dagster.cli") / "pages"
     found = {Path(page.name).stem: page for page in folder.iterdir() if page.name.endswith(".md")}
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found, key=str.lower)}

@@ -322,8 +322,7 @@ class NewProject:
 def new_project(folder: Path, *, dagster: bool = True, dbt: bool = False) -> NewProject:
     """Write a small project that runs without changes.
 
-    An existing file is never replaced: common files (`.gitignore`, `README.md`, `pyproject.toml`)
-    are kept, because a project runs without the template's versions.
+    Existing `.gitignore`, `README.md` and `pyproject.toml` are kept.
 
     Args:
         dagster: Whether to write `definitions.py`, Dagster's code location.
