@@ -55,7 +55,7 @@ def where_raised(error: BaseException, path: Path) -> SourceLocation:
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Return whether an error means a full disk; the database, Python or Spark may raise it."""
+    """Return whether an error of the database, Python or Spark means a full disk."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

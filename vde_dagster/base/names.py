@@ -17,14 +17,12 @@ _PIECE = re.compile(r'`(?:[^`]|``)*(?:`|$)|"(?:[^"]|"")*(?:"|$)|\.|[^.`"]+')
 class ModelName(NamedTuple):
     """A model's two-part name, `namespace.name`, compared without regard to case.
 
-    Spark resolves unquoted and quoted identifiers alike without regard to case, so names are stored
-    in lower case and two spellings of one name are one model. The class is a tuple, because a plan
-    of thousands of models compares and looks up many names.
-
     Args:
         namespace: The schema of the model's view in production.
     """
 
+    # Spark resolves identifiers without regard to case, so names are in lower case. The class is a
+    # tuple, because a plan of thousands of models compares and looks up many names.
     namespace: str
     name: str
 

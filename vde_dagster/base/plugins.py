@@ -193,9 +193,10 @@ def _files_of_modules(packages: frozenset[str], count: int, last: str) -> frozen
 
     Args:
         packages: Names without dots.
-        count: The number of modules that the process has imported; it is part of the cache's key.
-        last: The name of the module imported last; an import changes `count` or `last`.
+        count: The number of modules that the process has imported.
+        last: The name of the module imported last.
     """
+    # An import changes `count` or `last`, and thereby the key of the cache.
     modules = [sys.modules[name] for name in list(sys.modules) if name.split(".")[0] in packages]
     return frozenset(str(file) for module in modules if (file := getattr(module, "__file__", None)))
 

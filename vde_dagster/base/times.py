@@ -113,11 +113,12 @@ def parse_instant(text: str) -> datetime:
 
 
 def parse_day(text: str) -> date:
-    """Read a day in the only spelling that Spark casts to the same day: `2024-01-31`.
+    """Read a day, spelled as `2024-01-31`.
 
     Raises:
         ValueError: The text has another form, or the calendar lacks the day.
     """
+    # Spark casts only this spelling to the same day.
     if not _DAY.fullmatch(text):
         raise ValueError(f"'{text}' is not a day such as 2024-01-31")
     return date.fromisoformat(text)

@@ -39,9 +39,9 @@ class Results(NamedTuple):
 
 
 class Workers:
-    """Worker processes: the first request starts them, and the end of the context stops them.
+    """Worker processes, which the first request starts.
 
-    A worker also ends after 30 idle seconds, or when this process ends.
+    A worker ends with the context, after 30 idle seconds, or with this process.
 
     Args:
         count: How many processes work, including this one; 0 for one per usable core.
@@ -71,7 +71,7 @@ class Workers:
 
     @property
     def free(self) -> list[int]:
-        """Workers that have fewer than two requests, and can get another one."""
+        """Workers that can get another request."""
         return [one.number for one in self._workers if one.alive and one.requests < 2]
 
     @property
