@@ -83,7 +83,11 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The result of closing a pull request; `dropped` is false if its environment did not exist."""
+    """The result of closing a pull request.
+
+    Args:
+        dropped: Whether the environment existed and was dropped.
+    """
 
     number: int
     environment: str

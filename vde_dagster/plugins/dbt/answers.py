@@ -100,7 +100,8 @@ class Answers:
 
 
 def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return columns with types as DESCRIBE prints them: in lower case, except fields' names."""
+    """Return columns with types as DESCRIBE prints them."""
+    # Types are in lower case, except the names of fields.
     return [(name, type_ if "<" in type_ else type_.lower()) for name, type_ in columns]
 
 

@@ -442,7 +442,8 @@ def dbt_command(executable: Path) -> list[str]:
 
 
 def _instead_of_link(project: Path, path: Path, text: str) -> None:
-    """Write a file into a folder of links; linked parent folders become real folders."""
+    """Write a file into a folder of links."""
+    # Linked parent folders become real folders.
     for folder in reversed(path.parents[:-1]):
         link = project / folder
         if link.is_symlink():

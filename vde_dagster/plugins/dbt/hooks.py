@@ -149,7 +149,8 @@ class Hooks:
 
 
 def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the Jinja of macros by the names that call them: `default__f` also counts as `f`."""
+    """Return the Jinja of macros by the names that call them."""
+    # `default__f` can also be called as `f`.
     found: dict[str, list[str]] = {}
     for unique_id, macro in manifest.macros.items():
         name = unique_id.rpartition(".")[2]

@@ -129,7 +129,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def relation(self) -> tuple[str, ...]:
-        """Parts of the node's table name: catalog and schema, if dbt sets them, and the name."""
+        """Parts of the node's table name, beginning with catalog and schema if dbt sets them."""
         name = self.identifier or self.alias or self.name
         return (*(part for part in (self.database, self.schema) if part), name)
 
@@ -216,7 +216,10 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The parts of a manifest that are read; dictionaries are by unique id."""
+    """The parts of dbt's manifest that are read.
+
+    Dictionaries have unique ids as keys.
+    """
 
     metadata: Metadata
     nodes: dict[str, Node]
@@ -247,8 +250,8 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
         hooks: Rendered hooks by key and index.
-        limited: Code of a microbatch compiled with `--empty`; the relations that dbt filters in a
-            run have a limit there. None if it is unknown.
+        limited: Code of a microbatch compiled with `--empty`, which limits the relations that dbt
+            filters in a run. None if it is unknown.
     """
 
     node: Node
@@ -278,7 +281,7 @@ def read_manifest(
 
     Args:
         folder: The dbt project's folder, relative to the root.
-        without_code: Unique ids of nodes that need no compiled code.
+        without_code: Unique ids of nodes that may lack compiled code.
 
     Raises:
         ProjectError: The manifest is invalid, has another version, no compiled code, or functions.
@@ -462,7 +465,7 @@ def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
 def _unit_test_inputs(
     tests: Sequence[UnitTest], node: Node, manifest: Manifest
 ) -> dict[str, tuple[str, ...]]:
-    """Return the existing tables that unit tests replace with rows, by `Rows.input`."""
+    """Return the tables that unit tests replace with rows, by `Rows.input`."""
     inputs = {rows.input for test in tests for rows in test.given}
     found = {text: _called(text, node, manifest) for text in inputs}
     return {text: found[text].relation for text in sorted(found) if found[text] is not None}  # type: ignore[union-attr]

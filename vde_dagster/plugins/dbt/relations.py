@@ -35,7 +35,8 @@ def without_ephemeral(
     """Replace queries of ephemeral models in compiled code with tables.
 
     Args:
-        ephemeral: The models' names, in parts, by the names of the common table expressions.
+        ephemeral: The names of ephemeral models, in parts, by the names of their common table
+            expressions.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -113,7 +114,8 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
     """Replace a relation in code by a query of its rows in the interval.
 
-    `column` is the relation's time column.
+    Args:
+        column: The relation's time column.
     """
     return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
@@ -175,7 +177,8 @@ def _last_part(relation: str) -> str:
 def _named(
     text: str, tokens: list[Token], at: list[int], table: Callable[[str], str]
 ) -> list[Edit]:
-    """Return edits that replace names of tables; a name that qualifies columns becomes an alias."""
+    """Return edits that replace names of tables."""
+    # A name that qualifies columns becomes an alias.
     called = {tokens[i].text.lower() for i in at if _text(tokens, i + 1) == "."}
     edits = []
     for i in at:
@@ -190,7 +193,11 @@ _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 
 
 def _alias(behind: str, name: str) -> str:
-    """Return ` AS name`, or an empty text if `behind`, the text after the table, has an alias."""
+    """Return ` AS name`, or an empty text if the text after the table has an alias.
+
+    Args:
+        behind: The text after the table.
+    """
     following = _NEXT.match(behind)
     has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"

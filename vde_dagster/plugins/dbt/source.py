@@ -123,7 +123,8 @@ class DbtProject:
 
     @cached_property
     def names(self) -> TableNames:
-        """Resolver of names; the database of most tables is the project's catalog."""
+        """Resolver of names."""
+        # The database of most tables is the project's catalog.
         self._get_ready()
         own = str(self._memory.get("database", ""))
         settings = self._folder.settings
@@ -237,7 +238,7 @@ class DbtProject:
         return digest(repr(deciding))
 
     def files(self) -> Sequence[str]:
-        """Return the paths of all units; if the manifest is unreadable, only the project file."""
+        """Return the paths of all units, or only the project file if the manifest is unreadable."""
         self._get_ready()
         if self._problem is not None:
             return [f"{self._inside}{PROJECT_FILE}"]
@@ -245,7 +246,8 @@ class DbtProject:
 
     @cached_property
     def _semantic(self) -> Sequence[str]:
-        """File of semantic models and metrics, if any; the plug-in `metrics` reads it."""
+        """File of semantic models and metrics, if any."""
+        # The plug-in `metrics` reads the file.
         path = (Path(self._path).parent / _SEMANTIC).as_posix()
         has_some = not _METRICS.isdisjoint(self._memory["unread"])
         return [path] if has_some and (self._folder.root / path).is_file() else []
@@ -407,7 +409,7 @@ class DbtProject:
 
 
 def _with_tests(unit: Unit | Reader) -> str:
-    """Return the end of a message about a refused node: its tests, which are not read either."""
+    """Return the part of a message about a refused node that lists its ignored tests."""
     from vde_dagster.plugins.dbt.manifest import Reader
 
     if isinstance(unit, Reader):

@@ -68,7 +68,7 @@ class _Artifacts:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """dbt's names of models, which have no schema unless the name is ambiguous."""
+        """Names of models in dbt, with the schema only if the name is ambiguous."""
         last = Counter(_parts(model.name)[1] for model in self.document.models)
         return {
             model.name: name if last[name := _parts(model.name)[1]] == 1 else "__".join(parts)
@@ -152,7 +152,7 @@ class _Artifacts:
         }
 
     def _named(self, model: Document.Model) -> Node:
-        """Return the fields that models, seeds, tests and sources share."""
+        """Return the fields that models, seeds, tests and sources have in common."""
         catalog, schema, name = self._relation(model)
         path = model.seed or model.path
         return {
@@ -297,7 +297,8 @@ class _Artifacts:
     # -- tests ---------------------------------------------------------------------------------
 
     def _tests(self, model: Document.Model) -> Iterator[Node]:
-        """Yield a model's audits as tests: dbt's own tests by column, other audits as queries."""
+        """Yield a model's audits as tests of dbt."""
+        # An audit becomes one of dbt's own tests if possible, otherwise a test with a query.
         seen = Counter[str]()
         for audit in model.audits:
             called = _COLUMN_AUDIT.fullmatch(audit.name)

@@ -87,8 +87,8 @@ class Definitions:
     """All metrics of a project, parsed by MetricFlow.
 
     Args:
-        models: Models that semantic models are based on, by their names in SQL, each with the
-            place that mentions it first.
+        models: Models that semantic models are based on, by their names in SQL, with the place of
+            the first mention.
         places: Places of metrics and saved queries, by name.
     """
 
@@ -268,7 +268,8 @@ def _documents(path: Path, text: str) -> Iterator[Document]:
 
 
 def _dbt_documents(path: Path, text: str) -> Iterator[Document]:
-    """Yield the documents of dbt's semantic manifest, whose line numbers are meaningless."""
+    """Yield the documents of dbt's semantic manifest."""
+    # Line numbers in a generated file would not help its reader.
     try:
         found = json.loads(text)
         listed = {what: found.get(f"{what}s") or [] for what in ("semantic_model", "metric")}

@@ -73,7 +73,7 @@ def _expressions(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any], s
 
 
 def _translate(text: str, dialect: str, settings: Settings) -> str:
-    """Translate an expression; each `{{ … }}` counts as a value and stays unchanged."""
+    """Translate an expression to Spark SQL, keeping each `{{ … }}` unchanged."""
     jinja = _JINJA.findall(text)
     numbers = iter(range(len(jinja)))
     plain = _JINJA.sub(lambda _: f"vde_jinja_{next(numbers)}", text)

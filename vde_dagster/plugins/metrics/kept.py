@@ -29,7 +29,7 @@ NAME = "metrics"
 
 
 def _kept_text(workspace: Handles) -> str | None:
-    """Return the files of metrics as one text; None if this process cannot determine them."""
+    """Return the texts of all metrics files as one text; None if they cannot be determined."""
     if find_spec("metricflow") is None:
         return None
     texts = {path.as_posix(): text for path, text in _texts(workspace).items()}

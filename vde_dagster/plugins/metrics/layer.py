@@ -61,8 +61,7 @@ class DescribedMetric:
 
     Args:
         type: `simple`, `ratio`, `cumulative`, `derived`, `conversion`, or `saved query`.
-        by: The metric's dimensions under MetricFlow's names; for a saved query, the dimensions that
-            it uses.
+        by: The dimensions of the metric, or of the saved query, under MetricFlow's names.
     """
 
     name: str

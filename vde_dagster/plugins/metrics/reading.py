@@ -44,7 +44,7 @@ def readers_in(path: Path, texts: Mapping[Path, str], names: TableNames) -> tupl
 
 
 def readers(layer: SemanticLayer, path: Path | None = None) -> Iterator[Exposure]:
-    """Yield metrics and saved queries, of one file or all, as readers of models.
+    """Yield the metrics and saved queries of one file, or of all files, as readers of models.
 
     Raises:
         ProjectError: MetricFlow refuses to write the SQL of a metric or query.

@@ -147,7 +147,7 @@ class _Delivery:
         return most - len(own)
 
     def _send(self, messages: Sequence[Message]) -> None:
-        """Send one message, for one or several records, and record it."""
+        """Send one or several messages as one message, and record it."""
         project = self.workspace.settings.name
         if len(messages) == 1:
             subject, body = messages[0].subject, messages[0].body(self.receiver)

@@ -68,10 +68,8 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver wants the message.
-
-        An owner gets it only if a line with one of the owner's events is about an owned model.
-        """
+        """Return whether a receiver wants the message."""
+        # An owner gets it only if a line with one of the owner's events is about an owned model.
         if not self.events & receiver.events:
             return False
         if receiver.owner is None:
@@ -396,7 +394,8 @@ def _audited(
     *,
     blocking: bool,
 ) -> dict[tuple[ModelName, str], Line]:
-    """Return a line for each audit with failing rows, in order, without the rows' content."""
+    """Return a line for each audit with failing rows, in order."""
+    # Messages do not contain the content of rows.
     rows: dict[tuple[ModelName, str], int] = {}
     for one in results:
         if one.blocking is blocking:

@@ -62,7 +62,10 @@ class Rule:
     place: SourceLocation
 
     def objection(self, known: Mapping[str, Any]) -> Objection | None:
-        """Return the rule's objection to a plan, if any; `known` comes from `make_variables`.
+        """Return the rule's objection to a plan, if any.
+
+        Args:
+            known: The result of `make_variables`.
 
         Raises:
             UsageError: An expression fails, or its value is not a truth value.

@@ -27,7 +27,7 @@ class Signature:
 
     Args:
         key: The public key.
-        at: The time of signing, from the signer's clock (UTC, ISO 8601); signed, too.
+        at: The time of signing by the signer's clock (UTC, ISO 8601).
         signature: An Ed25519 signature, in base64.
     """
 

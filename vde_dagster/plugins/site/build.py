@@ -70,7 +70,10 @@ def _refuse_others(folder: Path) -> None:
 
 
 def serve_site(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of a folder that listens only on this machine; port 0 is any free port.
+    """Return a server of a folder that listens only on this machine.
+
+    Args:
+        port: 0 for any free port.
 
     Raises:
         UsageError: The port is in use.

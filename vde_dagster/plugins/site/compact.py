@@ -37,12 +37,12 @@ LARGEST = 100_000
 
 @dataclass(slots=True)
 class Words:
-    """Numbers of texts, in the order of the texts' first use; the first text has number 0."""
+    """Numbers texts from 0, in the order of their first use."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, text: str | None) -> int:
-        """Return a text's number; -1 for None."""
+        """Return the number of a text; -1 for None."""
         return -1 if text is None else self.numbers.setdefault(text, len(self.numbers))
 
 
@@ -59,7 +59,7 @@ def script(name: str, value: Any) -> bytes:
 
 
 def compact(document: Document) -> dict[str, bytes]:
-    """Return a document's JavaScript files by name; each file passes the value of that name."""
+    """Return a document's JavaScript files by name."""
     return _Compactor(document).scripts()
 
 
@@ -204,7 +204,7 @@ class _Compactor:
             ]
 
     def _tables_by_model(self) -> dict[str, dict[int, Document.Table]]:
-        """Return, for each model, the tables that environments show, by the table's number."""
+        """Return the tables that environments show, by model and by the table's number."""
         numbers = {table.id: at for at, table in enumerate(self.document.tables)}
         found: dict[str, dict[int, Document.Table]] = {}
         for environment in self.document.environments:

@@ -21,7 +21,7 @@ def assign_layers(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def place(parents: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return (layer, position within it) of each node; positions within a layer are distinct.
+    """Return the layer of each node, and its position in the layer.
 
     Args:
         parents: The parents of each node; nodes are numbered parents first.
@@ -60,5 +60,5 @@ def _middle(
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean position of nodes; each position is a fraction of its layer's length."""
+    """Return the mean position of nodes, as a fraction of the length of their layers."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

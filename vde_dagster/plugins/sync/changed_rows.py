@@ -45,7 +45,7 @@ class ChangedRows:
         since: The earlier version; 0 if all rows of the later version are added.
         why: The reason why all rows are added, if rows were sent before.
         key: The sync's key, as the author wrote the columns.
-        names: For each column name in the schema, the view's name of the column.
+        names: The view's names of the columns, by the names in the schema.
     """
 
     schema: pa.Schema
@@ -189,7 +189,7 @@ class _Form:
     Args:
         schema: The columns, as their author wrote them.
         shape: See `ChangedRows.shape`; the columns' names are in lower case.
-        names: For each column name of the author, the view's name of the column.
+        names: The view's names of the columns, by the author's names.
     """
 
     queries: Any
@@ -199,7 +199,7 @@ class _Form:
     names: Mapping[str, str]
 
     def read(self, batches: Batches) -> Rows:
-        """Return a function that reads rows; columns have the author's names."""
+        """Return a function that reads rows, with the author's names of the columns."""
         return lambda columns: (
             row
             for rows in batches([self.names[name] for name in columns])

@@ -63,8 +63,9 @@ class HeldKeys:
 
 @contextmanager
 def held_keys() -> Iterator[HeldKeys]:
-    """Provide a temporary file for keys, which SQLite deletes when it is closed."""
+    """Provide a temporary store for keys."""
     # A database without a name is a temporary file; threads use it one after the other.
+    # SQLite deletes the file when it is closed.
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = OFF")

@@ -111,7 +111,13 @@ def _end(conn: sa.Connection, effects: Effects, what: str, *, dry: bool) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A column: its parameter in statements, its name in the model, and its name in the table."""
+    """A column of the table that rows are sent to.
+
+    Args:
+        bind: The column's parameter in statements.
+        name: The column's name in the model.
+        own: The column's name in the table.
+    """
 
     bind: str
     name: str

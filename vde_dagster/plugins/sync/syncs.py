@@ -340,7 +340,7 @@ def _send(outside: _Outside, version: Environment, batch: Batch, done: Synced) -
 
 
 def _again(found: ChangedRows, refused: list[dict[str, Any]]) -> Iterator[Change]:
-    """Yield the current row of each refused key; yield a key without a row as deleted."""
+    """Yield the current row of each refused key, or the key as deleted if it has no row."""
     key, names = found.key, {name.lower(): name for name in found.schema.names}
     # Letters of earlier releases have all names in lower case.
     known = [

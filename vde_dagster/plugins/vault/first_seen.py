@@ -60,7 +60,7 @@ class Earliest:
 
 
 def with_values(source: str, columns: Iterable[str]) -> str:
-    """Return a relation for FROM: the source without rows that have NULL in these columns."""
+    """Return a source without the rows that have NULL in the given columns, for use in FROM."""
     there = " AND ".join(f"{quote(column)} IS NOT NULL" for column in columns)
     return f"(SELECT * FROM {source} WHERE {there})" if there else source
 

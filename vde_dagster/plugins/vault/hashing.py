@@ -150,7 +150,7 @@ BEGINNING = {
 
 
 class Part(NamedTuple):
-    """A value to hash, in Spark SQL, and its name: the alias or the column, if it has one."""
+    """A value to hash, in Spark SQL, with its alias or its column as the name."""
 
     name: str | None
     value: str

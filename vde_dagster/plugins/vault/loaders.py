@@ -216,7 +216,8 @@ class _Branch:
 def _branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at UNION ALL and at UNION, which are equal here: a key keeps only one row."""
+    """Split a query at UNION ALL and UNION."""
+    # Both have the same result here, because a key keeps only one row.
     assert model.query is not None
     read = read_query(model.query)
     tokens = read.tokens

@@ -80,7 +80,11 @@ class Forge(Protocol):
         """Return the text of the comment that begins with the marker, or None."""
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace the comment; `text` is Markdown that begins with the marker."""
+        """Create or replace the comment.
+
+        Args:
+            text: Markdown that begins with the marker.
+        """
 
     def write_check(self, check: Check) -> None:
         """Write the result of a commit's check."""

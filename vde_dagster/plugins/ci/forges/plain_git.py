@@ -39,7 +39,7 @@ class PlainGit:
 
     Args:
         folder: A folder in the clone.
-        remote: The remote's name or URL; nothing is shared if the clone lacks it.
+        remote: The remote's name or URL. If the clone lacks the remote, nothing is shared.
         checked: Returns the pull request whose newest check examined one of the given commits.
     """
 

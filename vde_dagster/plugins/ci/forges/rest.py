@@ -54,7 +54,7 @@ class Rest:
     Args:
         base: The API's URL, without a trailing slash.
         headers: Headers of every request.
-        backoff: Seconds before the second attempt, doubled before each later one.
+        backoff: Seconds before the second attempt. The time doubles before each further attempt.
     """
 
     base: str
@@ -140,7 +140,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class RestForge(ABC):
-    """A forge where vde has one comment on each pull request, written by the token's user.
+    """A forge with a REST API, where `vde` writes one comment on each pull request.
 
     Args:
         login: The token's user; requested if empty.

@@ -78,7 +78,7 @@ def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
 
 
 def _every(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each constraint with the name of its column; the name is empty if it is the model's."""
+    """Yield each constraint with the name of its column, or '' for constraints of the model."""
     yield from (("", one) for one in node.constraints)
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 

@@ -65,7 +65,7 @@ class Filling:
     """Rules for filling an incremental model.
 
     Args:
-        both: Whether the model's query unites both branches of `is_incremental()`.
+        both: Whether the model's query contains both branches of `is_incremental()`.
         batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for a
             model that reads all rows of its inputs.
         start: First instant with data (UTC), if it is configured.
@@ -221,7 +221,7 @@ _SIDE = re.compile(r"\bDBT_(?:INTERNAL_(SOURCE|DEST)|(?:INTERNAL|INCREMENTAL)_TA
 
 
 def _merge_filter(node: Node, strategy: str, dialect: str) -> tuple[str, tuple[str, ...]]:
-    """Return `incremental_predicates` as a condition over `source` and `target`.
+    """Convert `incremental_predicates` to a condition over `source` and `target`.
 
     Returns:
         The condition, and descriptions of ignored predicates.
@@ -281,7 +281,12 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that only the second branch has; `start` and `end` are offsets in that branch."""
+    """A condition that only the second branch has.
+
+    Args:
+        start: Offset in the second branch.
+        end: Offset in the second branch, after the last character.
+    """
 
     start: int
     end: int
@@ -291,7 +296,7 @@ class Condition:
 def added_conditions(first: str, later: str, dialect: str) -> list[Condition] | None:
     """Return the conditions that the second branch has in addition to the first.
 
-    Return None if the branches also differ in something else. Layout and comments do not count.
+    None means that the branches also differ in something else than layout and comments.
 
     Raises:
         ProjectError: A bracket, string or comment is not closed.
@@ -359,7 +364,7 @@ def put_off(later: Expanded, conditions: Sequence[Condition], this: str) -> Expa
 
 
 def either(first: str, later: str, this: str) -> str:
-    """Return a query with the first branch's rows if `this` is empty, else the second branch's."""
+    """Return a query with the first branch's rows if `this` is empty, otherwise the second's."""
     rows = f"EXISTS (SELECT 1 FROM {this})"
     return (
         f"SELECT * FROM ({first}) AS dbt_first WHERE NOT {rows} "

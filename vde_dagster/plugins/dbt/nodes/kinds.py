@@ -33,7 +33,7 @@ def filling(
     dialect: str,
     location: SourceLocation,
 ) -> Filling:
-    """Return the rules for filling a node; `Filling.kind` is the node's kind.
+    """Return the rules for filling a node, with its kind.
 
     Args:
         later: An incremental model's compiled code where `is_incremental()` is true, if known.

@@ -50,7 +50,11 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield a node's ignored options; with `grants`, the option of that name is not ignored."""
+    """Yield a node's ignored options.
+
+    Args:
+        grants: Whether the option `grants` has an effect.
+    """
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

@@ -245,9 +245,9 @@ class Shown:
         )
 
     def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
-        """Yield a model's reads; for an embedded parent, the reads of that parent's parents.
+        """Yield a model's reads, replacing each embedded parent by the parents that it reads.
 
-        Each read is, as in `Snapshot.reads`, a parent, its column, an output column, and the use.
+        Each read is a parent, its column, an output column, and the use, as in `Snapshot.reads`.
         """
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))

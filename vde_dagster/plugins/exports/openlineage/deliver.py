@@ -25,7 +25,9 @@ _ACKNOWLEDGING = ("http", "file", "console")
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
-    """Send the events of records; events without an acknowledgment are sent again.
+    """Send the events of records.
+
+    Events without an acknowledgment are sent again by the next call.
 
     Raises:
         UsageError: OpenLineage's client is not installed, or no transport is configured.

@@ -178,7 +178,7 @@ class Runs:
                 yield one.event(RunState.ABORT, record.at, error="its process died")
 
     def _attempt(self, record: OutboxRecord) -> list[OutboxRecord]:
-        """Return the records of the same attempt to apply a plan, up to the given record."""
+        """Return the records of an attempt to apply a plan, up to the given record."""
         own = [
             one
             for one in self._plan_records(record.subject["plan"])
