@@ -48,7 +48,7 @@ class Lines:
         return Range(self.position(start, codec), self.position(end, codec))
 
     def offset_at(self, position: Position, codec: PositionCodec) -> int:
-        """Return the offset of a client's position, at most the line's end."""
+        """Return the offset of a client's position, or of its line's end if the line is shorter."""
         if position.line >= len(self._starts):
             return len(self.text)
         at, units = self._starts[position.line], 0
@@ -58,7 +58,7 @@ class Lines:
         return at
 
     def token(self, location: SourceLocation) -> tuple[int, int]:
-        """Return the span to underline for a location: its word, or its line without a column."""
+        """Return the span of the word at a location; without a column, of the whole line."""
         index = min(location.line or 1, len(self._starts)) - 1
         if location.line is None or location.column is None:
             line = self.text[self._starts[index] : self._ends[index]]

@@ -73,7 +73,7 @@ class Mention(NamedTuple):
 class Reading:
     """A project at one moment, including unsaved texts.
 
-    If a text cannot be read while it is typed, the models of its last readable text are used.
+    Files that cannot be read are represented by their last readable text.
 
     Args:
         project: The project, with the models of the readable files.

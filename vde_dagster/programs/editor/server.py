@@ -161,7 +161,7 @@ class VdeServer(LanguageServer):
         return bool(lens is not None and lens.refresh_support)
 
     def _publish(self, found: dict[str, list[lsp.Diagnostic]]) -> None:
-        """Publish diagnostics; clear files that no longer have any."""
+        """Publish diagnostics, and clear files that no longer have any."""
         for path in sorted({*found, *self._reported}):
             uri = self.document_uri(path)
             open_ = self.workspace.text_documents.get(uri)

@@ -104,11 +104,12 @@ class Notebook:
         return "\n\n".join(shown) + "\n"
 
     def code(self) -> list[tuple[Cell, list[ast.stmt]]]:
-        """Return the cells that run, with their statements; magics become calls of IPython.
+        """Return the cells that run, with their statements.
 
         Raises:
             ProjectError: A cell is not valid Python.
         """
+        # Magics become calls of IPython.
         return [(cell, _parsed(cell, self.path)) for cell in self.cells if cell.is_run]
 
 

@@ -254,7 +254,7 @@ _ASKS = {"read": (0, "model", False), "ask": (1, "sql", True)}
 
 
 def _read_by(call: ast.Call) -> tuple[bool, str | None] | None:
-    """Return whether a call runs a query, and the query or model as text, if it is a constant."""
+    """Return whether a call runs a query, and its query or model if that is a constant."""
     function = call.func
     if not isinstance(function, ast.Attribute):
         return None

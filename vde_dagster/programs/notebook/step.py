@@ -182,7 +182,7 @@ class _Run:
 
     @contextmanager
     def _stopped_with_the_plan(self, manager: KernelManager) -> Iterator[None]:
-        """Interrupt the kernel when the plan is canceled; end it if it does not react."""
+        """Interrupt the kernel when the plan is canceled, or end it if it does not react."""
         ended = threading.Event()
 
         def watch() -> None:

@@ -23,7 +23,7 @@ _SHOWN = "this step"
 
 
 class StepWorkspace:
-    """The workspace of a step: reads rows of the notebook's inputs, and takes its results.
+    """The workspace of a notebook that runs as a step.
 
     Args:
         said: Settings of the step as JSON, from an environment variable.

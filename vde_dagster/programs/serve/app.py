@@ -92,7 +92,7 @@ def make_app(
 
 
 def _answer_head(router: APIRouter) -> None:
-    """Add missing HEAD routes, which respond like GET but without content."""
+    """Add missing HEAD routes, which respond without content."""
     routes = [route for route in router.routes if isinstance(route, APIRoute)]
     own = {route.path for route in routes if "HEAD" in (route.methods or ())}
     for route in routes:

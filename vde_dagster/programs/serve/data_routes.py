@@ -165,8 +165,7 @@ _Found = TypeVar("_Found")
 class Places:
     """Runs work in a limited number of threads, here called places.
 
-    Waiting requests queue by client, and the queues take turns: a client with many requests delays
-    only itself.
+    Requests wait in one queue for each client, and the queues take turns.
 
     Args:
         seconds: Maximum waiting time for a place.

@@ -40,7 +40,11 @@ _AWAY = "the state cannot be read now; see the server's output"
 
 
 class ServeError(Exception):
-    """Error response with its HTTP status; `kind` is its type in the specification."""
+    """An error response with its HTTP status.
+
+    Args:
+        kind: The error's type in the specification of Iceberg's REST catalog.
+    """
 
     def __init__(
         self,
@@ -111,7 +115,7 @@ class Tagged:
 
     @cached_property
     def tag(self) -> str:
-        """The response's strong entity tag: a hash of its content and of the storage's settings."""
+        """The strong entity tag of the response."""
         return f'"{blake2b(self.content, digest_size=16).hexdigest()}"'
 
 

@@ -199,7 +199,7 @@ _CATALOG = re.compile(r"[\w.-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class WarehouseName:
-    """A warehouse's name or a path's prefix, parsed: environment, version, engine's catalog.
+    """The environment, version and catalog in a warehouse's name or a path's prefix.
 
     Args:
         meant: The version's number or a time (UTC), as written; None for the newest.

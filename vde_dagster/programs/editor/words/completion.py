@@ -53,7 +53,7 @@ class At(NamedTuple):
     """The tokens before and after the cursor, and the unfinished word.
 
     Args:
-        qualifier: The name before the dot that the word follows.
+        qualifier: The name before a dot and the word.
     """
 
     before: list[Token]
@@ -231,7 +231,8 @@ def _macros(reading: Reading) -> Iterator[Completion]:
 
 
 def _names_table(before: Sequence[Token]) -> bool:
-    """Return whether a table's name follows: after FROM and JOIN, and a comma between tables."""
+    """Return whether a table's name can follow the given tokens."""
+    # Names follow FROM, JOIN, and a comma between tables.
     if not before:
         return False
     if before[-1].is_word("FROM", "JOIN"):

@@ -169,7 +169,7 @@ class _Words(YamlWords):
             yield self.word(alias, Symbol("model", model))._replace(qualifies=True)
 
     def _element(self, element: yaml.Node, model: ModelName) -> Iterator[Mention]:
-        """Find the columns of an entity, dimension or measure: in `expr`, or else its own name."""
+        """Find the columns in the `expr` of an entity, dimension or measure, or in its name."""
         parts = value_nodes(element)
         if "expr" in parts:
             yield from self._expression(parts["expr"], model)

@@ -76,7 +76,8 @@ class YamlWords:
                 yield self.word(node, of._replace(name=node.value.lower()), defines=defines)
 
     def columns_by_hand(self, node: yaml.Node, of: Symbol) -> Iterator[Mention]:
-        """Yield the words of a value that may be columns; a rename cannot change them safely."""
+        """Yield the words of a value that may be columns."""
+        # A rename cannot change these words safely.
         for word in re.compile(r"\w+").finditer(
             self.text, node.start_mark.index, node.end_mark.index
         ):
@@ -153,7 +154,8 @@ def _externals(words: YamlWords, tree: yaml.Node) -> Iterator[Mention]:
 
 
 def _rows(words: YamlWords, rows: yaml.Node | None, of: Symbol) -> Iterator[Mention]:
-    """Find the columns in a test's rows: in a list of rows, or in `columns`, `rows` and `query`."""
+    """Find the columns in the rows of a test."""
+    # Rows are a list, or a mapping with `columns`, `rows` and `query`.
     for row in item_nodes(rows):
         yield from words.columns((key for key, _ in key_nodes(row)), of)
     table = value_nodes(rows)

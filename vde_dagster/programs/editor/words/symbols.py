@@ -345,7 +345,8 @@ class _Query:
     # -- columns ---------------------------------------------------------------------------
 
     def _output_symbol(self, scope: Any, column: str) -> Symbol:
-        """Return the symbol of an output column; the outermost query has the model's columns."""
+        """Return the symbol of a query's output column."""
+        # The output columns of the outermost query are the model's columns.
         scope = _first(scope)
         if self.root is not None and scope is _first(self.root):
             return Symbol("column", self.model.name, column)
