@@ -235,7 +235,8 @@ def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
 
 
 def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
-    """Return the analysis of an unsupported query: every output depends on every table."""
+    """Return an analysis of an unsupported query."""
+    # Every output depends on every table.
     reading = _every_table(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     spelled = [s.output_name for s in selects if not s.is_star]

@@ -132,7 +132,11 @@ Rule = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """A problem recorded while binding a query; `details` are inserted into the rule's message."""
+    """A problem recorded while binding a query.
+
+    Args:
+        details: Values to insert into the rule's message.
+    """
 
     rule: Rule
     where: exp.Expr

@@ -105,14 +105,15 @@ class Token(NamedTuple):
         return self.kind == "word" and self.text.upper() in words
 
     def is_string(self, dialect: str) -> bool:
-        """Return whether the token is a string; double quotes are not strings in some dialects."""
+        """Return whether the token is a string."""
+        # Double quotes are not strings in some dialects.
         double = dialect in BACKSLASH_DIALECTS
         return self.kind == "string" and (double or self.text[-1] == "'")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text, or a part of it; `location` returns the line and column of an offset."""
+    """A file's text, or a part of it."""
 
     path: Path
     text: str
@@ -236,7 +237,8 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
-    """Find the end of a block comment; comments nest, as in Spark."""
+    """Find the end of a block comment."""
+    # Comments nest, as in Spark.
     depth = 0
     for mark in _COMMENT_MARK.finditer(source.text, start, stop):
         depth += 1 if mark[0] == "/*" else -1

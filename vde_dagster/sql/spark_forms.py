@@ -228,7 +228,8 @@ def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
 
 
 def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
-    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE, because they do not affect rows."""
+    """Remove MATERIALIZED and NOT MATERIALIZED from a CTE."""
+    # These words do not affect rows.
     if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
         return
     first = index - 1 if _word(tokens, index - 1) == "NOT" else index

@@ -102,10 +102,11 @@ class Terms:
         return self.make("lit", "n", str(value))
 
     def literal(self, text: str) -> Node:
-        """Create a literal from its text, which has quotes or a suffix as in `sql.grammar.tokens`.
+        """Create a literal from its text.
 
         Leading zeros of integers and the sign of zero are removed. Adjacent strings are joined.
         """
+        # The text has quotes or a suffix as in `sql.grammar.tokens`.
         if _INTEGER.fullmatch(text):
             return self.number(int(text))
         if _PIECES.fullmatch(text):
@@ -279,7 +280,7 @@ class Group:
     sorts: list[Node] = field(default_factory=list)
 
     def absorb(self, other: Group) -> None:
-        """Add the sources and conditions of another group, as an inner join does."""
+        """Add the sources and conditions of another group to this group."""
         self.sources += other.sources
         self.conditions += other.conditions
         self.joins |= other.joins
@@ -379,7 +380,11 @@ Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Const
 
 @dataclass(slots=True)
 class Output:
-    """An output column. `written` is its name in the original case; None if it is not known."""
+    """An output column.
+
+    Args:
+        written: The name in its original case; None if unknown.
+    """
 
     name: str
     node: Node
@@ -414,8 +419,8 @@ Replacement = Callable[[Node], Node | None]
 def rewrite(node: Node, rule: Replacement, terms: Terms, memo: dict[Node, Node]) -> Node:
     """Replace expressions by a rule, outer expressions first.
 
-    The rule returns an expression's replacement, which is not searched further, or None to search
-    the expression's parts. Calls with the same rule share `memo`.
+    The rule returns the replacement of an expression, or None to search its parts. Replacements are
+    not searched. Calls with the same rule share `memo`.
     """
     done = memo.get(node)
     if done is not None:

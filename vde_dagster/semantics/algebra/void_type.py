@@ -23,7 +23,8 @@ _OF_ARGUMENTS = {
 
 
 def is_void(node: Node) -> bool:
-    """Return whether an expression has Spark's type VOID, so that it is NULL in all rows."""
+    """Return whether an expression has Spark's type VOID."""
+    # Such an expression is NULL in all rows.
     made = _typing_parts(node)
     return node.tag == "Null" or (bool(made) and all(map(is_void, made)))
 

@@ -142,10 +142,11 @@ class Binder:
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Record why the query is compared as text, and return an unknown node over the operands.
+        """Record why the query is not supported, and return an unknown node over the operands.
 
         Without operands, the node may depend on any column of any table.
         """
+        # The query is then compared as text.
         if self.doubt is None:
             self.doubt = why
         return self.terms.make("unknown", *operands)

@@ -115,7 +115,7 @@ def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> N
 
 
 def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a call's arguments; replace a star by its columns."""
+    """Bind a call's arguments, with a star replaced by its columns."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
@@ -398,7 +398,7 @@ def call(terms: Terms, name: str, *arguments: Any) -> Node:
 
 
 def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE or IF from alternating conditions and values; a missing ELSE is NULL."""
+    """Create a CASE or IF from alternating conditions and values."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)
@@ -438,7 +438,8 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window function as a ``pending window``, which `complete_windows` completes."""
+    """Bind a window function as a ``pending window``."""
+    # `complete_windows` completes the window.
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
             binder.note("window in clause", e, scope.clause)

@@ -93,7 +93,7 @@ def _types(op: str, first_type: Any, count: int) -> list[Any]:
 
 
 def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, list[Output]]:
-    """Bind a VALUES list, with its rows in the written order."""
+    """Bind a VALUES list."""
     rows = [
         [binder.bind(cell, scope) for cell in (row.expressions if _is_row(row) else [row])]
         for row in e.expressions

@@ -30,7 +30,7 @@ Grouping = list[list[Node]]
 def bind_group_by(
     binder: Binder, e: exp.Group | None, outputs: list[Output], scope: Scope
 ) -> Grouping:
-    """Bind a query's GROUP BY; without one, all rows are one group.
+    """Bind a query's GROUP BY.
 
     Args:
         outputs: The columns of the SELECT list.
@@ -145,7 +145,8 @@ def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
 
 
 def is_negative_position(e: exp.Expr) -> bool:
-    """Return whether a key is a negative INT, which Spark refuses as a position."""
+    """Return whether a key is a negative INT."""
+    # Spark refuses a negative INT as a position.
     number = e.this if isinstance(e, exp.Neg) else None
     if not isinstance(number, exp.Literal) or number.is_string:
         return False
@@ -161,7 +162,7 @@ def has_aggregate(node: Node) -> bool:
 def aggregate(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Create the grouped source, and rewrite expressions so that they refer to its columns.
+    """Create the grouped source, and return expressions that refer to its columns.
 
     `nodes` are the expressions of SELECT, HAVING and ORDER BY.
     """
@@ -197,7 +198,7 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Return whether an aggregate is GROUPING or GROUPING_ID, whose arguments name keys."""
+    """Return whether an aggregate is GROUPING or GROUPING_ID."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 

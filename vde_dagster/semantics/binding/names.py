@@ -149,7 +149,8 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
 
 
 def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Choose between a column and an alias of the same name, as Spark does in each clause."""
+    """Choose between a column and an alias of the same name."""
+    # The choice is the same as Spark's in each clause.
     if column is None or column.node is alias.node:
         return alias
     if scope.clause in ("select", "group"):

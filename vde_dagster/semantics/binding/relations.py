@@ -58,7 +58,10 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
 
 
 def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a condition and return its conjuncts; record equalities that can prove uniqueness."""
+    """Bind a condition and return its conjuncts.
+
+    Equalities that can prove uniqueness are recorded.
+    """
     nodes: list[Node] = []
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
@@ -259,7 +262,7 @@ def _is_query(e: exp.Expr) -> bool:
 
 
 def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> Sources:
-    """Bind joins inside parentheses, which have a separate scope."""
+    """Bind joins inside parentheses."""
     joins = e.args.get("joins")
     if joins:
         inner = Scope(scope.parent, scope.ctes, entries=made.entries, merged=made.merged)
@@ -270,7 +273,8 @@ def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> S
 
 
 def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
-    """Bind a lateral subquery, which can name columns of the tables before it."""
+    """Bind a lateral subquery."""
+    # The subquery can name columns of the tables before it.
     from vde_dagster.semantics.binding.queries import bind_query
 
     if e.args.get("view") or e.args.get("outer") or e.args.get("cross_apply") is not None:
@@ -351,7 +355,7 @@ def _on(
     right: Sources,
     scope: Scope,
 ) -> list[Node]:
-    """Bind the conditions of a join; USING and NATURAL become equalities of columns."""
+    """Bind the conditions of a join, including those of USING and NATURAL."""
     if names is not None:
         out = []
         for name in names:
@@ -431,7 +435,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
 
 
 def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
-    """Set what the names in USING refer to: one side's column, or both sides coalesced."""
+    """Set what the names in USING refer to."""
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)

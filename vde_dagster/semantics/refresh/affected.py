@@ -77,10 +77,10 @@ CHANGED = "vde_changed"
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A query for the affected output rows, with the output columns that it can compute.
+    """A query for the affected output rows.
 
     Args:
-        columns: Names of these output columns, in lower case.
+        columns: Names of the output columns that the query can compute, in lower case.
         query: Its tables are named `vde_0`, `vde_1`, … as in `Qualified`. The changed table is
             named `vde_changed`.
     """
@@ -136,7 +136,7 @@ class _Step:
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> exp.Select:
-        """Return a query for the affected rows of `query`, with the output columns it can give."""
+        """Return a query for the affected rows of `query`, with its known output columns."""
         while isinstance(query, exp.Subquery):
             if set_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)

@@ -148,7 +148,7 @@ class _Groups:
         self._inner_types: Mapping[str, str] = {}
 
     def before_grouping(self) -> Qualified:
-        """Return the query without GROUP BY; it selects the keys and the aggregates' arguments."""
+        """Return the query without GROUP BY; its outputs are the keys and aggregates' arguments."""
         tree = self._tree.copy()
         for clause in ("group", "order"):
             tree.set(clause, None)
@@ -157,7 +157,8 @@ class _Groups:
         return Qualified(tree, self._query.readings, self._query.schema)
 
     def steps(self) -> GroupSteps:
-        """Return the queries without their `rows`, which the caller adds."""
+        """Return the queries without their `rows`."""
+        # The caller adds the rows.
         key: list[str] = []
         found: list[tuple[str, exp.Expr, exp.Expr | None]] = []
         for output in self._tree.selects:

@@ -137,7 +137,7 @@ def reading_number(name: str) -> int:
 
 
 def _short(part: exp.Expr) -> str:
-    """Write a part of a query for a message: on one line, shortened, without `vde_` names."""
+    """Write a part of a query for a message, shortened to one line."""
     shown = part.copy()
     for node in list(shown.find_all(exp.Table, exp.Identifier)):
         if isinstance(node, exp.Table) and node.name.startswith("vde_"):

@@ -101,7 +101,8 @@ def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def computed_parts(select: exp.Select) -> list[exp.Expr]:
-    """Return the expressions in SELECT, QUALIFY and HAVING, which are computed after grouping."""
+    """Return the expressions in SELECT, QUALIFY and HAVING."""
+    # These are computed after grouping.
     parts = [*select.selects, select.args.get("qualify"), select.args.get("having")]
     return [part for part in parts if part is not None]
 

@@ -40,7 +40,7 @@ _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
-    """Simplify a comparison: fold it, split tuples into values, remove unnecessary casts."""
+    """Simplify a comparison."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
@@ -211,7 +211,7 @@ _MOST = 32
 
 
 def join(node: Node, facts: Facts) -> Node:
-    """Simplify ``p AND (p OR q)`` and ``p OR (p AND q)`` to ``p``; factor common operands out."""
+    """Simplify ``p AND (p OR q)`` to ``p``, and factor out common operands."""
     tag = node.tag
     node = facts.joined(tag, list(node.parts))
     if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):
@@ -288,7 +288,8 @@ def _same(node: Node, facts: Facts) -> Node:
 
 
 def _with_default(node: Node, facts: Facts) -> Node:
-    """Simplify ``COALESCE(x, 0) > 1`` to ``x > 1``, because 0 > 1 is known to be false."""
+    """Simplify ``COALESCE(x, 0) > 1`` to ``x > 1``."""
+    # The comparison with the default, 0 > 1, is known to be false.
     terms = facts.terms
     for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
         if one.tag != "call" or len(one.parts) != 3 or other.tag != "lit":

@@ -18,7 +18,7 @@ Branch = tuple[Node, Node]
 
 
 def choose(node: Node, facts: Facts) -> Node:
-    """Simplify a CASE: drop branches that are never taken, merge equal and nested branches."""
+    """Simplify a CASE by dropping and merging its branches."""
     branches, other = _parts(node, facts)
     values = [*(value for _, value in branches), other]
     if len(set(values)) > 1 and facts.common(values) is None:

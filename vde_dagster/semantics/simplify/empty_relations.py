@@ -146,7 +146,7 @@ class _Emptied:
         return changed
 
     def _drop_matches(self, source: Derived, group: Group) -> bool:
-        """Remove an outer join to an empty relation; replace its columns by NULL."""
+        """Remove an outer join to an empty relation, with NULL for its columns."""
         make = self._parts.terms.make
         known: dict[Node, Node] = {}
         for i, column in enumerate(source.columns):
@@ -231,7 +231,7 @@ class _Emptied:
         return self._facts.null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """Rewrite a query without rows: its outputs become typed NULLs; its tables are removed."""
+        """Replace the outputs of a query without rows by typed NULLs, and remove its tables."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]

@@ -60,7 +60,7 @@ _OF_TIME = frozenset(
 class Facts:
     """Determines facts about the expressions of one query.
 
-    `present` are expressions that are not NULL, because a condition excludes NULL.
+    `present` are expressions for which a condition excludes NULL.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
@@ -75,7 +75,7 @@ class Facts:
         return self._types[node]
 
     def common(self, nodes: list[Node]) -> str | None:
-        """Return the one type that all expressions have, or None; untyped NULLs are ignored."""
+        """Return the one type that all expressions other than untyped NULLs have, or None."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
@@ -324,7 +324,8 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Return a type's family, "numbers" or "times"; Spark casts between types of a family."""
+    """Return a type's family, "numbers" or "times"."""
+    # Spark casts between types of a family.
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
     return "times" if kind == DATE or kind in TIMES else None

@@ -87,7 +87,8 @@ def _empty(conditions: list[Node]) -> bool:
 
 
 def _may_be_dropped(group: Group) -> bool:
-    """Return whether a group may be dropped, because no part of it can raise an error."""
+    """Return whether a group may be dropped."""
+    # No part of the group may raise an error.
     return all(isinstance(s, Leaf) for s in group.sources) and all(
         compared_columns(c) is not None for c in group.conditions
     )

@@ -232,7 +232,8 @@ class Classes:
 
 
 def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of columns that can replace each other, because equal values are identical."""
+    """Return classes of columns that can replace each other."""
+    # Equal values of these columns are identical.
     return _joined(conditions, _alike)
 
 

@@ -181,7 +181,7 @@ def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts)
 
 
 def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Remove one of two uses of a table; its columns refer to the other use instead."""
+    """Remove one of two uses of a table, and let its columns refer to the other use."""
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)

@@ -162,7 +162,8 @@ def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
 
 
 def not_each(node: Node, facts: Facts) -> Node:
-    """Negate each LIKE: NOT LIKE ALL joins the negations by AND, and NOT LIKE ANY by OR."""
+    """Negate each LIKE of a LIKE ANY or LIKE ALL."""
+    # NOT LIKE ALL joins the negations by AND, and NOT LIKE ANY joins them by OR.
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node

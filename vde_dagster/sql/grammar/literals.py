@@ -66,7 +66,12 @@ _FROM_TO = {
 
 
 class Malformed(NamedTuple):
-    """An invalid literal: the indexes of its words in the query, and an example that is valid."""
+    """An invalid literal.
+
+    Args:
+        start, end: Indexes of the literal's words in the query.
+        example: A valid literal.
+    """
 
     start: int
     end: int
@@ -150,7 +155,7 @@ def _quoted(word: str) -> bool:
 
 
 def _text(words: Sequence[str], at: int) -> tuple[int, str | None]:
-    """Join consecutive strings, which are one literal.
+    """Join consecutive strings to one literal.
 
     Returns:
         The index of the next word, and the text; None for a text with a backslash.

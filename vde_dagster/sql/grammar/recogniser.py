@@ -221,7 +221,7 @@ class Recogniser:
         return known
 
     def _beginnings(self, call: _Call) -> tuple[int, int]:
-        """Return two bit masks of tokens that a rule can begin with.
+        """Return two bit masks of the tokens that a rule can begin with.
 
         The first mask has the tokens that match the rule alone; the second has the first tokens of
         longer matches.

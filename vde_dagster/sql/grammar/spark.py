@@ -314,7 +314,7 @@ class _State:
 
 
 class Lexer:
-    """A lexer for Spark SQL. Comments may be nested, and case is ignored.
+    """A lexer for Spark SQL.
 
     `predicates` has each predicate's name and whether it is negated, by number.
 
@@ -367,7 +367,7 @@ class Lexer:
         return None if is_special or ends != [len(piece)] * 2 else kind
 
     def tokens(self, text: str) -> list[Lexeme]:
-        """Return a text's tokens; an unclosed comment is a token, too."""
+        """Return a text's tokens, including an unclosed comment."""
         at, size, opened = 0, len(text), 0
         if text.isascii():
             upper = text.upper()

@@ -266,7 +266,7 @@ class Calls:
         self._closing: dict[int, int] | None = None
 
     def before_bracket(self, index: int) -> None:
-        """Process a token before a bracket; if it is the name of a call, rename it."""
+        """Rename the function whose name is before a bracket."""
         token = self._in[index]
         kind, name = token.token_type, token.text.upper()
         if kind == T.GROUPING_SETS or name in ("ROLLUP", "CUBE"):
@@ -381,7 +381,7 @@ _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMES
 
 
 def _string_run(text: str, tokens: list[Token], index: int) -> tuple[int, str]:
-    """Read adjacent strings, which Spark joins into one string.
+    """Read adjacent strings as one string, as Spark does.
 
     Returns:
         The index after the strings, and their text with all quotes.
@@ -424,11 +424,10 @@ def _prefixed_literal(text: str, token: Token) -> list[Token]:
 def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, list[Token]]:
     """Read an interval, such as `INTERVAL 1 DAY 2 HOURS` or `INTERVAL '1-2' YEAR TO MONTH`.
 
-    If no literal follows, INTERVAL is a column's name.
-
     Returns:
         The index after the interval, and the tokens that replace it.
     """
+    # If no literal follows, INTERVAL is a column's name.
     pieces: list[str] = []
     end, size = index + 1, len(tokens)
     while end < size:

@@ -131,7 +131,8 @@ def _in_zone(node: exp.AtTimeZone, dialect: str) -> Made:
 
 
 def _moved(node: exp.Add | exp.Sub, dialect: str) -> Made:
-    """Rewrite a date plus an interval as a timestamp, because Spark's result is a date."""
+    """Rewrite a date plus an interval as a timestamp."""
+    # In Spark, the result would be a date.
     cast_to = node.parent.to.this if isinstance(node.parent, exp.Cast) else None
     if dialect not in _LOCAL_TIMES or cast_to in (exp.DType.DATE, exp.DType.TIMESTAMP):
         return None
@@ -152,7 +153,8 @@ def _is_length(value: exp.Expr) -> bool:
 
 
 def _negated(node: exp.Is, dialect: str) -> Made:
-    """Rewrite `x IS NOT y` as `NOT x IS y`, which is the form that SQLGlot uses for Spark."""
+    """Rewrite `x IS NOT y` as `NOT x IS y`."""
+    # SQLGlot uses this form for Spark.
     if not node.args.get("negate"):
         return None
     made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
@@ -182,7 +184,8 @@ _SPARK_UNITS = frozenset(
 
 
 def _boundaries(node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str) -> Made:
-    """Rewrite a DATEDIFF that counts unit boundaries; Spark's DATEDIFF counts whole units."""
+    """Rewrite a DATEDIFF that counts unit boundaries."""
+    # Spark's DATEDIFF counts whole units.
     counts = isinstance(node, exp.DatetimeDiff) or dialect in _BOUNDARIES
     if not (counts or node.args.get("date_part_boundary")):
         return None
@@ -231,7 +234,8 @@ def _json(node: exp.Expr, dialect: str) -> Made:
 
 
 def _null_with_nulls(node: exp.Greatest | exp.Least, dialect: str) -> Made:
-    """Make GREATEST and LEAST NULL if an argument is NULL; Spark ignores such arguments."""
+    """Make GREATEST and LEAST NULL if an argument is NULL."""
+    # Spark ignores such arguments.
     given = [node.this, *node.expressions]
     if node.args.get("ignore_nulls") is not False or len(given) < 2:
         return None
@@ -266,7 +270,8 @@ def _in_brackets(node: exp.Binary, dialect: str) -> Made:
 
 
 def _week_of_sunday(node: exp.Expr, dialect: str) -> Made:
-    """Rewrite a truncation to weeks that begin on Sunday, because Spark's begin on Monday."""
+    """Rewrite a truncation to weeks that begin on Sunday."""
+    # Spark's weeks begin on Monday.
     unit = node.args.get("unit")
     if unit is None:
         return None

@@ -101,7 +101,8 @@ _PASSING = (exp.Paren, exp.And, exp.Or)
 
 
 def _is_condition(node: exp.Expr) -> bool:
-    """Return whether an expression is used as a condition, so that NULL acts like false."""
+    """Return whether an expression is used as a condition."""
+    # In a condition, NULL acts like false.
     child, parent = node, node.parent
     while isinstance(parent, exp.Paren):
         child, parent = parent, parent.parent

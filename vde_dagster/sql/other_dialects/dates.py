@@ -68,7 +68,9 @@ def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: s
 
 
 def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a truncation of the local time in a zone; the result is an instant again.
+    """Rewrite a truncation of the local time in a zone.
+
+    The result is an instant.
 
     Raises:
         Unwritable: The unit is shorter than a day, so a clock change may fall inside it.
@@ -120,7 +122,7 @@ _DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
 
 
 def is_date(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly a date, although column types are unknown."""
+    """Return whether an expression is certainly a date."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
         return bool(node.to.this == exp.DType.DATE)
@@ -137,7 +139,8 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 
 
 def days_between(node: exp.Sub, dialect: str) -> Made:
-    """Rewrite the difference of two dates as DATEDIFF, because Spark's `-` returns an interval."""
+    """Rewrite the difference of two dates as DATEDIFF."""
+    # Spark's `-` returns an interval.
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -217,7 +220,8 @@ def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: s
 
 
 def _interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Return an interval; a quarter becomes three months, because Spark has no such unit."""
+    """Return an interval of a number of units."""
+    # Spark has no quarters, so a quarter becomes three months.
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -234,7 +238,8 @@ def full_unit(name: str, dialect: str) -> str:
 
 
 def week_of_year(node: exp.Week, dialect: str) -> Made:
-    """Rewrite Snowflake's WEEK as the ISO 8601 week, which is Snowflake's default."""
+    """Rewrite Snowflake's WEEK as the ISO 8601 week."""
+    # The ISO 8601 week is Snowflake's default.
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -341,7 +346,8 @@ def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
 
 
 def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
-    """Rewrite BigQuery's CURRENT_DATETIME as the time of the session, which is in UTC."""
+    """Rewrite BigQuery's CURRENT_DATETIME as the time of the session."""
+    # The session is in UTC.
     now = exp.CurrentTimestamp()
     return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 

@@ -91,7 +91,7 @@ def _keep_unnest(
 
 
 def _is_view(join: exp.Join) -> bool:
-    """Return whether a join is with UNNEST, so that SQLGlot writes it as a lateral view."""
+    """Return whether SQLGlot writes a join with UNNEST as a lateral view."""
     source = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     return isinstance(source, exp.Unnest)
 

@@ -81,11 +81,12 @@ def _bigquery_subscript(node: exp.Bracket, index: exp.Expr, offset: int) -> exp.
 
 
 def series(node: exp.GenerateSeries, dialect: str) -> Made:
-    """Rewrite a series that is empty if its end is before its start; SEQUENCE would count down.
+    """Rewrite a series that is empty if its end is before its start.
 
     Raises:
         Unwritable: The step is not a positive literal, or the end is left out of the series.
     """
+    # Spark's SEQUENCE would count down.
     if dialect in ("trino", "presto", "athena"):
         return None  # They count down as Spark does.
     start, end, step = node.args["start"], node.args["end"], node.args.get("step")

@@ -233,7 +233,7 @@ def whole_division(node: exp.Div, dialect: str) -> Made:
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Return whether an expression is certainly an integer, although column types are unknown."""
+    """Return whether an expression is certainly an integer."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return node.is_int

@@ -168,7 +168,8 @@ def java_replacement(written: str, dialect: str, *, shift: int = 0) -> str:
 
 
 def replaced(node: exp.RegexpReplace, dialect: str) -> Made:
-    """Rewrite REGEXP_REPLACE; replace only the first match if the dialect does so."""
+    """Rewrite REGEXP_REPLACE."""
+    # Some dialects replace only the first match.
     if dialect not in _RE2 | _POSIX | _BACKSLASHES:
         return None
     pattern, replacement = node.expression, node.args.get("replacement")
@@ -213,7 +214,8 @@ def _may_be_empty(pattern: str) -> bool:
 
 
 def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
-    """Rewrite a regular expression test; some dialects require a match of the whole text."""
+    """Rewrite the test of a text with a regular expression."""
+    # Some dialects require a match of the whole text.
     whole = bool(node.args.get("full_match"))
     operator = "start" not in node.meta
     whole = whole or (dialect in _FULL and operator and isinstance(node, exp.RegexpLike))

@@ -121,7 +121,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
 
 
 def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made:
-    """Rewrite a substring that starts at 0: in DuckDB, it has one character less.
+    """Rewrite DuckDB's substring, which has one character less if it starts at 0.
 
     Raises:
         Unwritable: The length is negative; DuckDB then counts back from the start.
@@ -446,7 +446,8 @@ def _is_plain(value: exp.Expr) -> bool:
 
 
 def printed(node: exp.Anonymous) -> Made:
-    """Rewrite DuckDB's printf(), which returns NULL if a value is NULL; Spark would print it."""
+    """Rewrite DuckDB's printf(), which returns NULL if a value is NULL."""
+    # Spark would print NULL.
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

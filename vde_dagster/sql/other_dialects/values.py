@@ -27,7 +27,8 @@ def truncated(node: exp.Trunc, dialect: str) -> Made:
 
 
 def not_a_number(node: exp.IsNan, dialect: str) -> Made:
-    """Rewrite ISNAN so that it returns NULL for NULL; Spark's returns false."""
+    """Rewrite ISNAN so that it returns NULL for NULL."""
+    # Spark's function returns false for NULL.
     if isinstance(node.parent, exp.If) and node.arg_key == "false":
         return None
     null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -111,14 +112,16 @@ def array_of_rows(node: exp.Array, dialect: str) -> Made:
 
 
 def numbered_rows(node: exp.Unnest, dialect: str) -> Made:
-    """Raise Unwritable for WITH ORDINALITY, because SQLGlot would number the rows from 0."""
+    """Raise Unwritable for WITH ORDINALITY."""
+    # SQLGlot would number the rows from 0.
     if node.args.get("offset") and dialect not in ("bigquery",):
         raise Unwritable("UNNEST WITH ORDINALITY")
     return None
 
 
 def digest(node: exp.SHA2Digest | exp.SHA1Digest, dialect: str) -> Made:
-    """Rewrite a hash as bytes; Spark's function returns hexadecimal digits."""
+    """Rewrite a hash as bytes."""
+    # Spark's function returns hexadecimal digits.
     if isinstance(node, exp.SHA1Digest):
         return call("UNHEX", exp.SHA(this=node.this.copy()))
     bits = node.args.get("length") or exp.Literal.number(256)
@@ -140,7 +143,8 @@ def logarithm(node: exp.Log, dialect: str) -> Made:
 
 
 def contained(node: exp.ArrayContains, dialect: str) -> Made:
-    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list; Spark may return NULL."""
+    """Rewrite DuckDB's ARRAY_CONTAINS, which ignores NULLs in a list."""
+    # Spark's function may return NULL.
     if dialect != "duckdb":
         return None
     given = (node.this, node.expression)
