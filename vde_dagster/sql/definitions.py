@@ -15,7 +15,7 @@ from vde_dagster.sql.reading import is_star
 
 
 class Stored(NamedTuple):
-    """A column of a table; both names are in lower case."""
+    """A column of a table, with both names in lower case."""
 
     table: str
     column: str

@@ -135,14 +135,18 @@ A piece that a macro wrote has one origin for all of its characters, stored inve
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Text after macro expansion; `runs` maps its pieces to offsets in the file."""
+    """Text after macro expansion.
+
+    Args:
+        runs: Offsets of the text's pieces in the file.
+    """
 
     text: str
     runs: Runs = ((0, ~0),)
 
     @classmethod
     def build(cls, pieces: Iterable[tuple[str, int]]) -> Expanded:
-        """Concatenate pieces, given as (text, place); a place is an offset as in `Runs`."""
+        """Concatenate pieces, given as (text, place) with places as in `Runs`."""
         return cls.joined(cls(text, ((0, place),)) for text, place in pieces)
 
     @classmethod
@@ -175,11 +179,12 @@ class Expanded:
         return Expanded(self.text[begin:end], ((0, place_in(self.runs, begin)), *inner))
 
     def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the edited text; inserted text has the place at which its edit begins."""
+        """Return the edited text."""
         parts: list[Expanded] = []
         done = 0
         for edit in sorted(edits):
             parts.append(self.part(done, edit.start))
+            # Inserted text has the place at which its edit begins.
             parts.append(Expanded(edit.text, ((0, ~self.origin(edit.start)),)))
             done = edit.end
         return Expanded.joined([*parts, self.part(done, len(self.text))])
@@ -209,7 +214,7 @@ def place_in(runs: Runs, offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedSource(SourceText):
-    """Expanded text; the locations of its characters refer to the original file."""
+    """Expanded text of a file."""
 
     file: SourceText
     expanded: Expanded

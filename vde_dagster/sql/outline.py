@@ -50,10 +50,11 @@ class SelectPieces:
         return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
 
     def _slice(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """Return the text of a range of tokens; offsets of `edits` refer to the whole text."""
+        """Return the text of a range of tokens after edits."""
         if start >= end:
             return ""
         first, last = self._tokens[start].start, self._tokens[end - 1].end + 1
+        # Offsets of `edits` refer to the whole text.
         inside = (Edit(edit.start - first, edit.end - first, edit.text) for edit in edits)
         return apply_edits(self._text[first:last], inside)
 

@@ -69,7 +69,7 @@ _TAIL = frozenset(
 
 
 class NoSparkForm(Exception):
-    """The query has a form that Spark does not have; `offset` is its position."""
+    """The query has a form that Spark does not have."""
 
     def __init__(self, offset: int, message: str, hint: str) -> None:
         super().__init__(message)

@@ -77,7 +77,7 @@ def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Toke
 
 
 def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
-    """Blank out blocks and comments; all other characters keep their offsets."""
+    """Blank out blocks and comments, without changing the offsets of other characters."""
     return _blanked(
         source,
         [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
@@ -85,7 +85,7 @@ def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
 
 
 def without_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
-    """Blank out `{# … #}` outside of blocks; comments inside blocks stay.
+    """Blank out comments `{# … #}` outside of blocks.
 
     Raises:
         ProjectError: A block or comment has no end.

@@ -76,7 +76,7 @@ class ParsedQueries:
         self._trees: dict[str, exp.Expr] = {}
 
     def keep(self, query: str, tree: exp.Expr) -> None:
-        """Keep a query's tree if there is room; otherwise dismantle it."""
+        """Keep a query's tree if there is room, or dismantle it."""
         if len(query) > self._room or query in self._trees:
             dismantle(tree)
             return

@@ -345,7 +345,7 @@ class FullJoin(_Exporting):
 
 @dataclass(slots=True, eq=False)
 class SetOperation:
-    """UNION ALL, INTERSECT or EXCEPT of whole queries, whose columns correspond by position.
+    """UNION ALL, INTERSECT or EXCEPT of queries.
 
     Args:
         alike: Whether each column has the same simple, known type in all queries.

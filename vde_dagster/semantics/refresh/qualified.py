@@ -32,7 +32,7 @@ _MOST_LETTERS = 90
 
 
 class NotRefreshableError(Exception):
-    """A query cannot be refreshed from changes; the message has the reason and the clause.
+    """A query cannot be refreshed from changes.
 
     Args:
         why: The reason, for example "it takes the first rows", where "it" is the query.

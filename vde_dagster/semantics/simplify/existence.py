@@ -208,7 +208,7 @@ def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
 
 
 def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite each ``x IN (SELECT …)`` in a list of conditions, which are joined by AND."""
+    """Rewrite each ``x IN (SELECT …)`` in a list of conditions joined by AND."""
     return [_with_exists(condition, conditions, terms) for condition in conditions]
 
 

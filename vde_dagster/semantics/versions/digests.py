@@ -50,7 +50,10 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 
 class Digester:
-    """Hashes one query; `version` may be called only once."""
+    """Hashes one query.
+
+    The method `version` may be called only once.
+    """
 
     def __init__(self) -> None:
         # By frame and source; what is the same in every frame, by None and source.
@@ -378,9 +381,11 @@ class Digester:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The labels of a group's sources; `parent` is the frame of the enclosing query.
+    """The labels of a group's sources.
 
-    If several columns are equal in every row, `instead` maps each of them to the same column.
+    Args:
+        parent: The frame of the enclosing query.
+        instead: By column, a column that has the same values in every row.
     """
 
     parent: Frame | None

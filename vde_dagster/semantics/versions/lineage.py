@@ -70,7 +70,8 @@ EVERY_COLUMN = "*"
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
-    """Return all columns of the tables, because an unsupported query may use any of them."""
+    """Return all columns of the tables as sources of unknown kind."""
+    # An unsupported query may use any column.
     found = {
         (leaf.table, column)
         for leaf in leaves
@@ -247,11 +248,12 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Merge the sources of several expressions; keep the strongest kind of use of a column."""
+    """Merge the sources of several expressions."""
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}
     for flow in flows:
         for read, kind in flow.items():
+            # The strongest kind of use of a column is kept.
             merged[read] = _STRONGER[_STRONGER[kind, at_least], merged.get(read, "identity")]
     return merged

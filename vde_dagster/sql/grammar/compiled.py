@@ -221,7 +221,7 @@ class Network(NamedTuple):
 
 
 class UnknownFormat(Exception):
-    """The network has an unknown format or content, as from another version of ANTLR."""
+    """The network has an unknown format or unknown content."""
 
 
 def read_network(text: str) -> Network:

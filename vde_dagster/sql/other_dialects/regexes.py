@@ -241,7 +241,11 @@ def matches(node: exp.RegexpLike | exp.RegexpILike, dialect: str) -> Made:
 
 
 def similar(node: exp.SimilarTo, dialect: str) -> Made:
-    """Rewrite DuckDB's SIMILAR TO as a match of the whole text; refuse it in other dialects."""
+    """Rewrite DuckDB's SIMILAR TO as a match of the whole text.
+
+    Raises:
+        Unwritable: The query is in another dialect.
+    """
     if dialect != "duckdb":
         raise Unwritable("SIMILAR TO")
     made = exp.RegexpLike(this=node.this.copy(), expression=node.expression.copy(), full_match=True)

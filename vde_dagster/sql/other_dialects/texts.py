@@ -274,7 +274,11 @@ def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
 
 
 def listed(node: exp.GroupConcat, dialect: str) -> Made:
-    """Rewrite Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values.
+
+    Raises:
+        Unwritable: LISTAGG has OVER or FILTER.
+    """
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
