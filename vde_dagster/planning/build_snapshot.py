@@ -125,7 +125,7 @@ def _meaning(
     functions: Sequence[str],
     tree: exp.Expr | None,
 ) -> _Meaning:
-    """Return the version, columns and reads that follow from a model's query or code alone."""
+    """Return the version, columns and reads that follow from a model's query or code."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).standalone_version(model)
@@ -269,7 +269,8 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
 
 
 def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
-    """Return the columns' versions, which include the declared type that values are cast to."""
+    """Return the columns' versions, which include the declared types."""
+    # Values are cast to the declared type.
     types = {column.name.lower(): column.type for column in model.columns}
     return {
         name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value

@@ -110,7 +110,7 @@ def build_snapshots(
 
 
 class _Building:
-    """Builds a project's snapshots in any order that has parents before children."""
+    """Builds a project's snapshots, parents before children."""
 
     def __init__(
         self,

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """A query that an engine has analyzed, for a fill that follows at once.
+    """A query that an engine has analyzed.
 
     Args:
-        columns: (column, Spark SQL type) of its result, in order.
+        columns: (column, Spark SQL type) of the query's result, in order.
         handle: The engine's own form of the query, or None.
     """
 
     columns: tuple[tuple[str, str], ...]
+    # The handle is for a fill that follows at once.
     handle: object = field(default=None, compare=False)
 
 

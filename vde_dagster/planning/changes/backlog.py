@@ -19,14 +19,14 @@ class TableBacklog:
 
     Args:
         table: The model that owns the table, or the name of an external table.
-        commits: Number of commits that may have changed rows; None if some commits have expired, or
-            the table was replaced since the last fill.
+        commits: Number of commits that may have changed rows; None if unknown.
         added: Rows that these commits wrote, copied rows included; None if unknown.
         removed: Rows that these commits removed, copied rows included; None if unknown.
         filled_first: Whether the plan fills the table before the model.
     """
 
     table: str
+    # Unknown if some commits have expired, or if the table was replaced since the last fill.
     commits: int | None
     added: int | None = None
     removed: int | None = None

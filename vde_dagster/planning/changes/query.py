@@ -248,7 +248,7 @@ def weigh_lineage(
     older_types: Mapping[str, str],
     newer_types: Mapping[str, str],
 ) -> str:
-    """Write the query of rows written since an older snapshot, and of rows that they replace.
+    """Write the query of rows written since an older snapshot, and of the rows that they replace.
 
     Args:
         pairs: Columns that have the same place in both versions.
@@ -360,7 +360,8 @@ def _cast(value: str, has: str | None, wanted: str) -> str:
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
-    """Write the columns' values, read from physical columns; NULL if the table lacks a column."""
+    """Write the columns' values, read from physical columns."""
+    # A column that the table lacks is NULL.
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""
@@ -422,7 +423,7 @@ def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
 def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
     """Return the names that a key's columns have after the last step.
 
-    Return None if one of the columns was removed.
+    None means that one of the columns was removed.
     """
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
@@ -437,10 +438,6 @@ def view_query(
 ) -> str:
     """Write a query that returns the changes from any version to the last one.
 
-    The result starts with a `resync` mark and all rows of the oldest version as inserts, both
-    numbered with that version. A reader that has this version or a later one skips these rows by
-    their number.
-
     Args:
         rows: The query that reads the oldest version; None if that version has no view.
         pairs: The last version's columns, each with the matching column of the oldest version.
@@ -449,6 +446,9 @@ def view_query(
     >>> view_query(None, [], Step(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
     1
     """
+    # The result starts with a `resync` mark and all rows of the oldest version as inserts, both
+    # numbered with that version. A reader that has this version or a later one skips these rows by
+    # their number.
     last = [pair.after for pair in pairs]
     parts = [no_changes(last, begun, resync=True)]
     if rows is not None:

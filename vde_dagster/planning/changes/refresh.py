@@ -259,7 +259,7 @@ def choose_refresh(
     costs: RefreshCosts = RULE_OF_THUMB,
     fills: Sequence[MeasuredFill] = (),
 ) -> RefreshCode:
-    """Choose the faster way to compute a table's rows, or a trial of the other one.
+    """Choose how to compute a table's rows: the faster method, or a trial of the slower method.
 
     Args:
         costs: Costs fitted to `fills`.
@@ -297,7 +297,7 @@ FIRST_TRIAL = 0.5
 def _is_worth_a_trial(
     slower: float, faster: float, from_changes: bool, fills: Sequence[MeasuredFill]
 ) -> bool:
-    """Return whether measuring the slower way costs little, compared with the fills since then."""
+    """Return whether measuring the slower method costs little, compared with recent fills."""
     if not fills or slower > MOST_SLOWER * faster:
         return False
     since = list(takewhile(lambda fill: fill.from_changes is not from_changes, fills))
@@ -308,7 +308,11 @@ def _is_worth_a_trial(
 
 
 def _parts(sizes: RefreshSizes, *, from_changes: bool) -> tuple[float, ...]:
-    """Return seconds by the rule of thumb: fixed, of reading, of reading few keys, of changes."""
+    """Estimate the seconds of the parts of a fill by the rule of thumb.
+
+    Returns:
+        Fixed seconds, and seconds of reading, of reading few keys, and of changes.
+    """
     if not from_changes:
         return (WHOLE_FIXED, (sizes.inputs + sizes.table) * WHOLE_RATE, 0.0, 0.0)
     few = sizes.method == "keys" and sizes.rows is not None and sizes.rows <= FEW_ROWS

@@ -397,12 +397,10 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 
 
 def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find time variables that Spark interprets in another time zone than UTC.
-
-    If a DATE or a text without a zone is compared with a TIMESTAMP, Spark casts it to a TIMESTAMP
-    in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not convert
-    it. See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
-    """
+    """Find time variables that Spark interprets in another time zone than UTC."""
+    # If a DATE or a text without a zone is compared with a TIMESTAMP, Spark casts it to a TIMESTAMP
+    # in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not
+    # convert it. See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
     model = known.model
     zone = _session_zone(model)
     if zone is None or model.query is None or not model.kind.by_intervals:
@@ -518,10 +516,8 @@ def _refused(
 
 
 def _counted(text: str) -> set[str]:
-    """Return the columns that an expression increases, such as `n` in `target.n + source.n`.
-
-    A second merge of the same rows would change these columns again.
-    """
+    """Return the columns that an expression increases, such as `n` in `target.n + source.n`."""
+    # A second merge of the same rows would change these columns again.
     return set(_computed_with(read_expression(text).tree, False))
 
 

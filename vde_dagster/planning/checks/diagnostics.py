@@ -27,7 +27,7 @@ class Known:
     """A model with the results of analyzing its query.
 
     Args:
-        columns: The output columns, with those that the kind adds; None if some are unknown.
+        columns: The output columns, with the columns that the kind adds; None if some are unknown.
         functions: Functions that Spark sessions have in addition to the built-in ones.
         audited: Snapshots of models that only its audits read; none if not available.
         inputs: How its fills read each parent.
@@ -67,11 +67,9 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
 
 
 def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find string literals in double quotes in comparisons; most engines read them as names.
-
-    If a Spark setting makes double quotes quote names, every literal in double quotes is refused,
-    because the analysis reads it as a string.
-    """
+    """Find string literals in double quotes in comparisons."""
+    # Most engines read them as names. If a Spark setting makes double quotes quote names, every
+    # literal in double quotes is refused, because the analysis reads it as a string.
     model = known.model
     if model.query is None or '"' not in model.query:
         return

@@ -18,11 +18,8 @@ from vde_dagster.sql.other_dialects import SPARKS
 def operators_beside_query(
     known: Known, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators that may have different results on Spark.
-
-    The model's statements and the expressions of its kind are checked, if they were translated from
-    another dialect. The query is checked elsewhere.
-    """
+    """Find operators in statements and kind properties that may have other results on Spark."""
+    # Only SQL that was translated from another dialect is checked. The query is checked elsewhere.
     model = known.model
     if model.dialect in SPARKS:
         return

@@ -23,7 +23,7 @@ def mistakes_in_tests(
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Check a test without running it; return the tested model's snapshot.
+    """Check a test without running it, and return the tested model's snapshot.
 
     Raises:
         ProjectError: The model does not exist, a parent has no rows, or a column is unknown.

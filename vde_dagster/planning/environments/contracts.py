@@ -217,11 +217,9 @@ def _operators(
 
 
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
-    """Return the published columns with their Spark SQL types; None for unknown types.
-
-    The types come from the table. For a model without a table, they come from Spark's analysis of
-    the published view, or else from the analysis of the query.
-    """
+    """Return the published columns with their Spark SQL types; None for unknown types."""
+    # The types come from the table. For a model without a table, they come from Spark's analysis of
+    # the published view, or else from the analysis of the query.
     snapshot, table = shown
     analysed = view_types.get(snapshot.id)
     if table is None and analysed is not None:
@@ -251,7 +249,8 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Return whether all columns of a snapshot's view are known; a star may add unknown columns."""
+    """Return whether all columns of a snapshot's view are known."""
+    # A star may add unknown columns.
     if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
         return True
     from vde_dagster.sql.reading import read_query

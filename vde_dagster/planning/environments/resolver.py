@@ -145,8 +145,9 @@ class Resolver:
 
 
 def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
-    """Bind an earlier state of a table, without columns that the table got later."""
+    """Bind an earlier state of a table."""
     # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
+    # Columns that the table got later are left out.
     columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
     table = replace(table, columns=columns, preview=None)
     fields = nested_columns(snapshot, table)
@@ -174,14 +175,13 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 def nested_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFields]:
     """Return how a snapshot reads nested columns of a table whose fields may change in place.
 
-    All branches of a table share its schema, so a reader of whole structs would see fields that
-    another environment adds. Readers therefore name the fields of their definition. Inside of
-    arrays and maps this makes Spark read all fields, so there only readers of forward-only models
-    name the fields.
-
     Returns:
         The fields to read of each nested column; all other columns are read whole.
     """
+    # All branches of a table share its schema, so a reader of whole structs would see fields that
+    # another environment adds. Readers therefore name the fields of their definition. Inside of
+    # arrays and maps this makes Spark read all fields, so there only readers of forward-only models
+    # name the fields.
     kind, forward = snapshot.model.kind, snapshot.forward
     physical = {column.name: column for column in table.columns}
     whole = kind.forward_only or forward is not None or table.mixed or table.preview is not None

@@ -49,11 +49,10 @@ class TimeColumn:
     def condition(self, interval: Interval) -> str:
         """Return a Spark SQL condition that is true for exactly the interval's rows.
 
-        A value represents the instant (UTC) at which its day or hour starts.
-
         Raises:
             ExecutionError: The column's type or format cannot separate the interval's rows.
         """
+        # A value represents the instant (UTC) at which its day or hour starts.
         column, kind = quote(self.name), self.type.lower()
         if kind in ("timestamp", "timestamp_ltz"):
             return _between(column, *_literals("TIMESTAMP", "%Y-%m-%d %H:%M:%S.%fZ", interval))
@@ -114,10 +113,8 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return the interval; refuse it if it starts or ends within one value of the column.
-
-        With `partials`, an end within a value is moved to the end of that value.
-        """
+        """Return an interval; refuse it if it starts or ends within one value of the column."""
+        # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)
             interval = Interval(interval.start, end)
@@ -155,7 +152,8 @@ def _literals(type_: str, pattern: str, interval: Interval) -> tuple[str, str]:
 
 
 def _format(instant: datetime, pattern: str) -> str:
-    """Format an instant with four digits of the year; some C libraries drop leading zeros."""
+    """Format an instant with four digits of the year."""
+    # Some C libraries drop leading zeros.
     return instant.strftime(pattern.replace("%Y", f"{instant.year:04d}"))
 
 

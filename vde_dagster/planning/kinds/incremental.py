@@ -24,8 +24,9 @@ from vde_dagster.sql.expressions import Expression, read_expression
 
 
 class IncrementalMeaning(Meaning):
-    """Rules of a table that is filled in parts; an audit of one part covers only that part."""
+    """Rules of a table that is filled in parts."""
 
+    # An audit of one part covers only that part.
     def fill(self, model: Model, rows: str) -> str:
         """Return the fill version, which also depends on the lookback."""
         kind = model.kind
@@ -85,10 +86,11 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return the number of texts that a time format has in one interval unit.
+    """Return the number of texts that a time format has in one interval unit, or None.
 
-    None if texts in the format sort by time, so that a condition need not list them.
+    None means that texts in the format sort by time.
     """
+    # If texts sort by time, a condition need not list them.
     if time_format is None or keeps_order(expand(time_format)):
         return None
     shortest = finest(expand(time_format))
@@ -107,7 +109,8 @@ class PartitionMeaning(IncrementalMeaning):
         return digest("partitions", version.rows, *_over_versions(model, version))
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys with the partition; other keys may repeat across partitions."""
+        """Return the query's keys together with the partition."""
+        # Keys without the partition may repeat across partitions.
         by = {
             name.lower()
             for text in model.partitioned_by

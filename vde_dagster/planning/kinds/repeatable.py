@@ -98,8 +98,6 @@ def why_not_repeatable(
 def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     """Return the first word of a query that reads the time or the user, or None.
 
-    A name that may be either counts, for example a column with the name of a function (`user`).
-
     Args:
         ignores_texts: Whether texts such as `'now'` are certainly used as texts.
 
@@ -108,6 +106,7 @@ def reads_clock(query: str, *, ignores_texts: bool = False) -> str | None:
     >>> reads_clock("SELECT @end_ds AS day"), reads_clock("SELECT DATE 'today'")
     ('@end_ds', "'today'")
     """
+    # A name that may be either counts, for example a column with the name of a function (`user`).
     tokens = Token.split(query)
     for index in range(len(tokens)):
         found = _clock_at(tokens, index)

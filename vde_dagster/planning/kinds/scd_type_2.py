@@ -88,7 +88,8 @@ class ScdMeaning(Meaning):
         return tuple(dict.fromkeys((*keys, *audited_keys(model))))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the columns of validity times; their names must differ."""
+        """Return the columns of validity times."""
+        # Their names must differ.
         kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
@@ -101,7 +102,8 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the row version and the column's role: start or end of validity, or deletion."""
+        """Hash the row version and the column's role."""
+        # The role is start or end of validity, or deletion.
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}
         return digest("added", "scd", ends.get(column.name, "deleted"), rows)

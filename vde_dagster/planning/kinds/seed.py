@@ -25,6 +25,7 @@ class SeedMeaning(WholeMeaning):
         return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the file's path and reading settings, which the hashes do not include."""
+        """Return the file's path and reading settings."""
+        # The hashes do not include them.
         kind = Seed.from_model(model)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]

@@ -18,11 +18,9 @@ from vde_dagster.sql.expressions import read_expression
 
 @meaning_for(IncrementalByUniqueKey)
 class UniqueKeyMeaning(IncrementalMeaning):
-    """Hashing rules for models with a unique key.
+    """Hashing rules for models with a unique key."""
 
-    A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
-    """
-
+    # A merge keeps the newest row of each key. With a dbt strategy, it keeps all rows of a key.
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which includes the key and the rules for merging rows."""
         kind = IncrementalByUniqueKey.from_model(model)

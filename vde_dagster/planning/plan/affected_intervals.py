@@ -83,14 +83,14 @@ class Made:
     """Tables and versions of environments that a restatement may make outdated.
 
     Args:
-        scopes: Versions of environments that are current, or that can be restored or applied. Each
-            version has at least the models that a change affects.
+        scopes: Versions of environments that are current, or that can be restored or applied.
         snapshots: Snapshots of scopes and tables, by id.
         tables: All existing tables, by id.
         covered: Ids of the tables whose inputs are in a scope.
         production: Ids of production's tables.
     """
 
+    # Each version has at least the models that a change affects.
     scopes: tuple[Scope, ...]
     snapshots: Mapping[str, Snapshot]
     tables: Mapping[str, PhysicalTable]

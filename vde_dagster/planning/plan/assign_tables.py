@@ -183,11 +183,9 @@ class _Assignment:
 
 
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table has every row and column value of a snapshot.
-
-    The table then has the snapshot's fill version and all of its column versions. A table with rows
-    of several definitions serves only snapshots that extend it.
-    """
+    """Return whether a table has every row and column value of a snapshot."""
+    # The table then has the snapshot's fill version and all of its column versions. A table with
+    # rows of several definitions serves only snapshots that extend it.
     forward = snapshot.forward
     if table.mixed and (forward is None or forward.table_id != table.id):
         return False
@@ -228,11 +226,9 @@ def preview_version(snapshot: Snapshot) -> str | None:
 
 
 class TablesByContent:
-    """An index of tables by fill version and column version, to find those that serve a snapshot.
+    """An index of tables by fill version and column version."""
 
-    Models that differ only in their columns share a fill version, possibly thousands of them.
-    """
-
+    # Models that differ only in their columns share a fill version. There may be thousands of them.
     def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
         self._by_fill: dict[str, list[PhysicalTable]] = {}
         self._by_column: dict[str, dict[str, list[PhysicalTable]]] = {}
@@ -277,10 +273,12 @@ def choose_table(
 ) -> PhysicalTable | None:
     """Return the table that serves a snapshot with the least work left, or None.
 
-    The table with the most filled time is preferred, then with the fewest surplus columns, then
-    with the first id. `usable` returns whether the missing intervals of a table can be filled.
+    Args:
+        usable: Returns whether the missing intervals of a table can be filled.
     """
 
+    # The table with the most filled time is preferred, then with the fewest surplus columns, then
+    # with the first id.
     def work_left(table: PhysicalTable) -> tuple[timedelta, int, str]:
         filled = sum((one.end - one.start for one in table.intervals), timedelta())
         return -filled, len(table.columns), table.id
@@ -298,10 +296,11 @@ def choose_filler(
     """Return a definition that can compute every column of a table, or None.
 
     Args:
-        snapshot: The snapshot that the table serves; preferred if it computes all columns.
-        definition: The snapshot that created the table. It is returned if it still computes all
-            columns when it is built on the target's parents.
+        snapshot: The snapshot that the table serves.
+        definition: The snapshot that created the table.
     """
+    # The snapshot is preferred if it computes all columns. The definition is returned if it still
+    # computes all columns when it is built on the target's parents.
     if covers(table, snapshot):
         return snapshot
     if definition is None or any(parent not in target for parent in definition.parents):

@@ -195,7 +195,7 @@ class ColumnsInPlace:
 def columns_in_place(
     plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
 ) -> ColumnsInPlace:
-    """Return the columns of a definition that reuses a table, and how they change.
+    """Return the columns of a definition that reuses a table, and their changes.
 
     See `ColumnsInPlace` for the arguments.
     """
@@ -205,10 +205,8 @@ def columns_in_place(
 def _change_of_fields(
     plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
 ) -> str:
-    """Return how the fields of a column's structs change: `reordered`, `retyped`, or "".
-
-    The fields come from the declared type, or else from the structs in the queries.
-    """
+    """Return how the fields of a column's structs change: `reordered`, `retyped`, or ""."""
+    # The fields come from the declared type, or else from the structs in the queries.
     from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
     if was and column.type and "<" in was and "<" in column.type:

@@ -110,7 +110,7 @@ class FindingCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A refusal of a change in place, or a warning; `reports/forward_only.py` has its text.
+    """A refusal of a change in place, or a warning.
 
     Args:
         refuses: Whether the plan fails.
@@ -119,6 +119,7 @@ class Finding:
         changes: The column changes concerned.
     """
 
+    # `reports/forward_only.py` has its text.
     code: FindingCode
     model: Model
     refuses: bool
@@ -195,10 +196,8 @@ class ForwardOnly:
             self.findings.append(Finding(code, model, refuses, changes=changes))
 
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
-        """Return the definition and the table that a model reuses in place.
-
-        The table is production's, or an earlier table with the model's physical version.
-        """
+        """Return the definition and the table that a model reuses in place."""
+        # The table is production's, or an earlier table with the model's physical version.
         base, table = self._production(plain.name)
         pin = plain.model.physical_version
         if base is None or pin is None or base.model.physical_version == pin:

@@ -22,7 +22,7 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range (UTC) of a plan; its start and its end may be open.
+    """The range (UTC) of a plan, whose start and end may be open.
 
     Args:
         now: The time of the plan.

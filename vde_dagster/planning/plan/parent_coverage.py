@@ -119,7 +119,8 @@ class ParentCoverage:
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges outside a model's start and end, which children do not wait for."""
+        """Return the ranges outside a model's start and end."""
+        # Children do not wait for these ranges.
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
         before = [Interval(BEGINNING, start)] if start > BEGINNING else []
         after = [Interval(end, FAR)] if end is not None and end < FAR else []
@@ -192,7 +193,8 @@ def _coarse(ranges: IntervalSet) -> IntervalSet:
 def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentGaps]:
     """Return the parents' intervals that are missing when a plan builds full tables, by table id.
 
-    `default_start` is the start of models that declare none (UTC).
+    Args:
+        default_start: Start of models that declare none (UTC).
     """
     snapshots = in_order(plan.target)
     planned = {model.name: model for model in plan.models}

@@ -348,7 +348,11 @@ class Plan:
         return {model.table.id: model.table for model in self.models if model.table}
 
     def resolver(self, tables: Mapping[str, PhysicalTable] | None = None, **more: Any) -> Resolver:
-        """Return a resolver of names in the target, over the plan's tables by default."""
+        """Return a resolver of names in the target.
+
+        Args:
+            tables: The tables to use; by default, the plan's tables.
+        """
         tables = self.tables if tables is None else tables
         return Resolver(self.environment, self.entries, self.snapshots, tables, **more)
 

@@ -100,7 +100,8 @@ def compare_models(
 ) -> dict[ModelName, PlannedModel]:
     """Compare the snapshots of a target with an environment, without planning any work.
 
-    `tables` has the target's table for each model.
+    Args:
+        tables: The target's table of each model.
     """
     planner = _Planner(request, snapshots, tables, {}, state)
     return {model.name: model for model in (*planner.compared(), *planner.removed())}
@@ -142,8 +143,9 @@ class _Work:
 
 
 class _Planner:
-    """Plans the models of a target, parents first, and records the coverage for their children."""
+    """Plans the models of a target, parents first."""
 
+    # The coverage of each model is recorded for its children.
     def __init__(
         self,
         request: PlanRequest,
@@ -340,10 +342,11 @@ class _Planner:
         return known is not None and known.layout_hash != snapshot.layout_hash
 
     def _work(self, snapshot: Snapshot, table: PhysicalTable | None) -> _Work:
-        """Return the work on a model's table; a model without a table has no work.
+        """Return the work on a model's table.
 
         The model's parents must be planned before.
         """
+        # A model without a table has no work.
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)
@@ -393,11 +396,9 @@ class _Planner:
         return bool(table.intervals) and not meaning_of(snapshot.model.kind).filled_once
 
     def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the plan fills a model's missing intervals.
-
-        A run fills all due intervals. A plan fills tables that the environment does not show yet,
-        and an explicitly given range; other due intervals wait for the next run.
-        """
+        """Return whether the plan fills a model's missing intervals."""
+        # A run fills all due intervals. A plan fills tables that the environment does not show yet,
+        # and an explicitly given range. Other due intervals wait for the next run.
         request, window = self.request, self.request.window
         if request.options.skip_backfill:
             return False

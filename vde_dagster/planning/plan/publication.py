@@ -73,10 +73,9 @@ def _shows(resolver: Resolver, name: ModelName) -> bool:
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
-    """Return the models whose views are certainly equal, without rendering the views.
-
-    Their entries are equal; for inlined queries, the entries of all parents are equal, too.
-    """
+    """Return the models whose views are certainly equal."""
+    # Views are not rendered here. They are equal if the entries of their models are equal. For
+    # inlined queries, the entries of all parents must be equal, too.
     if before is None or not after.views.same_as(before.views):
         return set()
     same: set[ModelName] = set()

@@ -324,12 +324,11 @@ def due_again(
 ) -> Tick:
     """Return the ranges to restate for a model's latest ticks.
 
-    Ranges filled after a tick, by any plan, are not restated.
-
     Args:
         asked: The model's due restatements; at least one.
         fills: All earlier fills and their times (UTC).
     """
+    # Ranges filled after a tick, by any plan, are not restated.
     asked, log = tuple(asked), tuple(fills)
     intervals = IntervalSet()
     for wish in asked:

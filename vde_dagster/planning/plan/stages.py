@@ -46,7 +46,8 @@ class LockTables:
 class FillTables:
     """Stage that fills, audits or creates the tables of models, parents first.
 
-    `after` has, by model, the models that are processed before it.
+    Args:
+        after: By model, the models that are processed before it.
     """
 
     name: ClassVar[str] = "fill"
@@ -60,7 +61,7 @@ class FillTables:
 
 @dataclass(frozen=True, slots=True)
 class AuditAfterFills:
-    """Stage that audits models whose audits read tables that are filled later than the models."""
+    """Stage that audits models after the fills of other tables that their audits read."""
 
     name: ClassVar[str] = "audit"
     models: Names
@@ -103,12 +104,11 @@ Stage = (
 def apply_stages(plan: Plan, audits: AuditOrder | None = None) -> tuple[Stage, ...]:
     """Return the stages of an apply of a plan, without stages that have no work.
 
-    They do not include facts that are known only at run time: ranges filled since the plan was
-    made, skipped fills, batches and statements of views.
-
     Args:
         audits: `plan_audit_order` of the plan, if it is already known.
     """
+    # The stages do not include facts that are known only at run time: ranges filled since the plan
+    # was made, skipped fills, batches and statements of views.
     statements = plan.complete_statements
     order, work = audits or plan_audit_order(plan), planned_work(plan)
     late = tuple(name for name in work if name in order.late)

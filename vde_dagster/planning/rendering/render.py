@@ -208,11 +208,12 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
 def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | None) -> list[Edit]:
-    """Return the edits that replace a table by a query, with an alias if the table has none.
+    """Return the edits that replace a table by a query.
 
     Raises:
         UsageError: The table is read as of an earlier version, which a query does not support.
     """
+    # The query gets `alias` if the table has none.
     start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
     only = _ONLY_A_NAME.fullmatch(query)
     new = only[1] if only else f"({query})"

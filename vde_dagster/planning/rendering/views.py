@@ -34,7 +34,7 @@ def has_view(binding: Binding) -> bool:
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash everything in a model's view except its types; None for models without a view."""
+    """Hash everything in a model's view except its types, or return None without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -176,10 +176,8 @@ def _with_kept_types(binding: Binding) -> Binding:
 
 
 def _in_analysed_types(sql: str, columns: Iterable[tuple[str, str]]) -> str:
-    """Cast the columns of a VIEW model's query to the types that Spark determined before.
-
-    Without the casts, the view would break when a table's column gets a wider type.
-    """
+    """Cast the columns of a VIEW model's query to the types that Spark determined before."""
+    # Without the casts, the view would break when a table's column gets a wider type.
     given = tuple(columns)
     if not any(may_widen(type_) for _, type_ in given):
         return sql
@@ -222,12 +220,11 @@ def virtual_update(
 ) -> tuple[tuple[ModelName, str], ...]:
     """Return the statements to run when an environment is published: (model, Spark SQL), in order.
 
-    Only models that the publication adds or changes have statements to run.
-
     Args:
         current: The environment's current version; None if it is new.
         now: Time of the publication (UTC).
     """
+    # Only models that the publication adds or changes have statements to run.
     before = {}
     # Renamed views are new: their statements have not run yet.
     if current is not None and current.views.same_as(resolver.views):

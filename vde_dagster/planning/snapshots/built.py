@@ -15,7 +15,8 @@ from vde_dagster.project.serialise import field_types, from_bytes, to_bytes
 class Task(NamedTuple):
     """A snapshot to build, with the snapshots of the model's parents and of models in its audits.
 
-    `key` is the result's key in the memo.
+    Args:
+        key: The result's key in the memo.
     """
 
     key: str
@@ -49,7 +50,11 @@ def pack(built: Built) -> bytes:
 
 
 def unpack(data: bytes, model: Model) -> Built:
-    """Read the form of `pack`; raise ValueError if the data is damaged."""
+    """Read the form of `pack`.
+
+    Raises:
+        ValueError: The data is damaged.
+    """
     names, form = _stored()
     seen, problems, *values = from_bytes(form, data)
     return Built(Snapshot(model=model, **dict(zip(names, values, strict=True))), seen, problems)

@@ -39,14 +39,13 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 
 
 def from_content(key: str, data: bytes) -> Snapshot | None:
-    """Read a snapshot's content if its hash is the id; otherwise return None.
-
-    Ids of earlier versions of the package are hashes of only the versions and metadata, so they
-    match no content in the current form.
+    """Read a snapshot's content if its hash is the id, or return None.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.
     """
+    # Ids of earlier versions of the package are hashes of only the versions and metadata, so they
+    # match no content in the current form.
     snapshot = from_bytes(Snapshot, data)
     if content_digest(data) == key:
         return replace(snapshot, id=key)

@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class Flow(NamedTuple):
-    """The flow of a column of one model into a column of another.
+    """The flow of a column of one model into a column of another model.
 
     Args:
         column: None if all rows of the model depend on the source.
@@ -37,9 +37,12 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow a column of a model (by default all columns, and its rows) back to all sources.
+    """Follow a column of a model back to all sources.
 
     Returns each flow once, nearest first.
+
+    Args:
+        column: The column; None for all columns and for the rows.
     """
     by_name = {str(one): snapshot for one, snapshot in snapshots.items()}
     columns = [column] if column else [item.name for item in snapshots[name].columns]
@@ -53,7 +56,10 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns to all columns computed from them; return each flow once, nearest first."""
+    """Follow columns to all columns computed from them.
+
+    Returns each flow once, nearest first.
+    """
     readers: dict[_Place, list[Flow]] = {}
     for snapshot in snapshots.values():
         for read in snapshot.reads:
@@ -104,7 +110,8 @@ def impact(
 ) -> dict[ModelName, Touched]:
     """Return the parts of models that a change of one column may affect, parents first.
 
-    `snapshots` must have parents before children.
+    Args:
+        snapshots: The snapshots to search, parents before children.
     """
     touched = {str(name): Touched((column,), rows=False)}
     for snapshot in snapshots.values():

@@ -57,16 +57,15 @@ class Read(NamedTuple):
 class Forward:
     """The production table that a forward-only snapshot reuses in place.
 
-    This is the only exception to content addressing, because rows of several definitions share the
-    table. Children see the versions that production shows, so they are not recomputed. All
-    attributes except the table and the fields describe only the new definition.
-
     Args:
         columns: (output column, version) of the query's columns.
         fields: By output column, the fields of nested columns that got or lost fields.
         widened: (output column, Spark SQL type) of columns with a wider type than at first.
     """
 
+    # This is the only exception to content addressing, because rows of several definitions share
+    # the table. Children see the versions that production shows, so they are not recomputed. All
+    # attributes except the table and the fields describe only the new definition.
     table_id: str
     own_id: str
     rows: str
@@ -82,7 +81,10 @@ class Forward:
         return tuple(version for version in listed if version)
 
     def column_fields(self, column: str) -> Fields:
-        """Return the fields that an output column shows; empty if its fields have not changed."""
+        """Return the fields that an output column shows.
+
+        The result is empty if the fields of the column have not changed.
+        """
         return next((own for name, own in self.fields if name.lower() == column.lower()), ())
 
 
@@ -188,7 +190,7 @@ class Snapshot:
 
     @property
     def standalone_rows(self) -> str:
-        """The row version of the definition alone, as if it had inherited no table."""
+        """The row version of the definition without inherited tables."""
         return self.version.rows if self.forward is None else self.forward.rows
 
     @property

@@ -131,14 +131,13 @@ class CommitRange:
     def clause(self) -> str:
         """The clause after the table's name in Spark SQL.
 
-        Iceberg reads the rows added between two snapshots with read options
-        (https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read).
-
         >>> CommitRange(None, 7).clause, CommitRange(7, 7).clause
         (' VERSION AS OF 7', ' VERSION AS OF 7 WHERE false')
         >>> CommitRange(7, 9).clause
         " WITH (`start-snapshot-id` = '7', `end-snapshot-id` = '9')"
         """
+        # Iceberg reads the rows added between two snapshots with read options:
+        # https://iceberg.apache.org/docs/latest/spark-queries/#incremental-read
         if self.until is None:
             return ""
         if self.since is None:
