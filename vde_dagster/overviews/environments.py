@@ -208,7 +208,7 @@ def _names(names: Iterable[object]) -> str:
 
 
 def janitor_section(report: JanitorReport) -> Section:
-    """Return the janitor's actions and what it keeps, with reasons, and the freed space."""
+    """Return the janitor's actions, the objects that it keeps, and the freed space."""
     acted, failed = report.acted, len(report.failures)
     verb = "would free" if report.dry_run else "freed"
     kept = [one for one in report.decisions if one.outcome == "kept"]
