@@ -126,7 +126,8 @@ def unit_name(unit: IntervalUnit) -> str:
 
 
 def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
-    """Count a model's units of work; a whole table is one unit."""
+    """Count a model's units of work."""
+    # A whole table is one unit.
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit
@@ -134,7 +135,8 @@ def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
 
 
 def span(interval: Interval) -> str:
-    """Format a half-open range (UTC): days as dates, including the last day."""
+    """Format a half-open range (UTC)."""
+    # Days are written as dates, including the last day.
     return interval.text.removesuffix(" UTC")
 
 

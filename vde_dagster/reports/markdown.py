@@ -34,16 +34,15 @@ def plan_comment(
     *,
     with_id: bool = True,
 ) -> str:
-    """Format a plan's report as a comment on a pull request; long parts are folded.
-
-    The first line is an HTML comment that is the same for each plan of an environment: a job finds
-    its earlier comment by this line. An `@` in a text mentions no user.
+    """Format a plan's report as a comment on a pull request.
 
     Args:
         previous: Snapshots that the plan replaces, by id; needed for text differences.
         most: Maximum number of characters.
         with_id: Whether to write the plan's id and the command that applies the plan.
     """
+    # The first line is an HTML comment that is the same for each plan of an environment, so a job
+    # can find its earlier comment. Long parts are folded. An `@` in a text mentions no user.
     report = plan_report(plan, previous)
     shown = [
         f"<!-- vde plan {report.subject} -->",

@@ -89,7 +89,8 @@ _COLUMNS = {
 
 
 def describe_reason(reason: Reason | str) -> str:
-    """Return the sentence of a reason; plans stored before codes existed contain the sentence."""
+    """Return the sentence of a reason."""
+    # Plans stored before codes existed contain the sentence.
     if isinstance(reason, str):
         return reason
     text = _describe_reason(reason)
@@ -271,6 +272,6 @@ def describe_batches(batches: Batches) -> str:
 
 
 def describe_environments(outdated: Outdated) -> str:
-    """Return which environments show an outdated table (`of dev, test`), or why it is kept."""
+    """Describe which environments show an outdated table (`of dev, test`), or why it is kept."""
     of = f"of {', '.join(outdated.environments)}"
     return of if outdated.environments else "kept for rollbacks and plans"
