@@ -47,12 +47,13 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table was filled and recorded, or waits on a branch, or was skipped.
+    """A range of a table was recorded as filled, or waits on a branch.
 
     Args:
         refresh: The way its rows were computed, for a model that may refresh from changes.
     """
 
+    # A skipped fill is recorded, too.
     snapshot: Snapshot
     table: PhysicalTable
     interval: Interval
@@ -80,13 +81,14 @@ class AuditFinished:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLacked:
-    """A model's work, maybe together with other models, ran out of memory and is retried alone.
+    """A model's work ran out of memory and is retried alone.
 
     Args:
         batch: The batch being filled, if any.
         most: Units per batch from now on, or None if the batch cannot be divided.
     """
 
+    # Models that ran at the same time may have used the memory.
     name: ModelName
     batch: Interval | None
     most: int | None

@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Handles:
-    """Project on disk with its state, catalog and engine, each opened at its first use.
+    """Project on disk with its state, catalog and engine."""
 
-    Functions of this package take it; the facets of `Workspace` are for other packages.
-    """
-
+    # Each part is opened at its first use. Functions of this package take handles. The facets of
+    # `Workspace` are for other packages.
     root: Path
     _engine: SparkEngine | None
     _lent: bool
@@ -84,11 +83,10 @@ class Handles:
     def over_folder(self, root: Path) -> Self:
         """Return this project with the settings and files of another folder, such as a commit's.
 
-        The returned project shares the state and the catalog, which only this project closes.
-
         Raises:
             VdeError: The folder's settings cannot be read.
         """
+        # The returned project shares the state and the catalog, which only this project closes.
         from vde_dagster.project.loading.loader import read_settings
 
         other = type(self)(root, self._engine, True, self._join, self._clock, self._effects)
@@ -237,7 +235,7 @@ class Handles:
         )
 
     def engine(self) -> SparkEngine:
-        """Return the engine; the first call starts it."""
+        """Return the engine, and start it at the first call."""
         with self._lock:
             if self._engine is None:
                 from vde_dagster.spark.engine import SparkEngine
@@ -337,7 +335,7 @@ class Handles:
         return SnapshotMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return (column, Spark SQL type) of a table in the catalog; None if it does not exist."""
+        """Return (column, Spark SQL type) of a table in the catalog, or None if it does not exist."""
         found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
         return None if found is None else [(column, type_) for column, type_, _ in found]
 

@@ -39,7 +39,8 @@ class FileMemo(Generic[T]):
     def save(self, *, keep: bool = False) -> None:
         """Write the memo to its file, if it has changed.
 
-        Entries that were not used in this process are dropped, unless `keep` is true.
+        Args:
+            keep: Whether to keep entries that were not used in this process.
         """
         if self.changed:
             entries = {**self.stored, **self.used} if keep else self.used

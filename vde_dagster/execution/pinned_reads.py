@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """Finds the tables and queries of a version's models; reads their definitions on demand.
+    """Finds the tables and queries of a version's models.
 
     Args:
         live: External tables that were read, directly or through models.
@@ -35,6 +35,7 @@ class PinnedVersion:
 
     handles: Handles
     version: Environment
+    # Definitions are read when they are needed.
     live: set[ModelName] = field(default_factory=set)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     tables: dict[str, PhysicalTable] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Return the query for a name; None if the name is not a model of the version."""
+        """Return the query for a name, or None if the version has no model of this name."""
         if name not in self.version.entries:
             return None
         self._load({name})
@@ -119,9 +120,10 @@ def with_pinned_tables(
     """Return a resolver that reads each pinned entry at its pinned state.
 
     Args:
-        only: Models to resolve, or None for all. A model without a table includes all models,
-            because its query may read any of them.
+        only: Models to resolve, or None for all.
     """
+    # If `only` has a model without a table, all models are resolved, because its query may read any
+    # of them.
     entries = list(resolver.entries.values())
     if only is not None and all(resolver.entries[one].table_id for one in only):
         entries = [resolver.entries[one] for one in only]

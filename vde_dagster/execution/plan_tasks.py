@@ -152,10 +152,8 @@ class PlanTasks:
     def _digest_ranges(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval
     ) -> tuple[Interval, ...]:
-        """Divide an interval into the ranges that get separate digests.
-
-        Each unit is a range if there are few units. Otherwise, the whole interval is one range.
-        """
+        """Divide an interval into the ranges that get separate digests."""
+        # Each unit is a range if there are few units. Otherwise, the whole interval is one range.
         sets = len(self.digest_sets.get(table.id, ()))
         if not sets or not filler.is_incremental:
             return (interval,)

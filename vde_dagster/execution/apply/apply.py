@@ -209,7 +209,7 @@ class Applier:
         return base
 
     def _real_tables(self) -> Plan:
-        """Register the plan's snapshots and tables; return the plan with the tables to use."""
+        """Register the plan's snapshots and tables, and return the plan with the tables to use."""
         self.handles.store.snapshots.save(self.plan.snapshots.values())
         new = [table for table in self.plan.tables.values() if not table.created]
         made = self.handles.store.tables.ensure_all(new) if new else {}

@@ -121,13 +121,12 @@ def cut_by_bytes(
 ) -> tuple[list[Interval], float] | None:
     """Cut missing ranges into batches of whole units that read a limited number of bytes each.
 
-    Bytes of a parent whose interval is unknown are assumed to lie between the table's first instant
-    and the last missing one.
-
     Returns:
         Batches in order of time, and their total bytes. None if there is only one unit, or if the
             kind or the model determines the batches.
     """
+    # Bytes of a parent whose interval is unknown are assumed to lie between the table's first
+    # instant and the last missing one.
     cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
     if (
         not meaning.is_cut_freely(snapshot.model)

@@ -68,8 +68,9 @@ class Auditor:
             late: Whether to run the late audits, see `AuditOrder`, instead of the other audits.
 
         Raises:
-            AuditFailedError: A blocking audit found rows; the other audits ran anyway.
+            AuditFailedError: A blocking audit found rows.
         """
+        # If a blocking audit finds rows, the other audits run anyway.
         found: list[FailedAudit] = []
 
         def chosen(audit: Audit) -> bool:
@@ -268,7 +269,8 @@ class RangeFiller:
 
     @contextmanager
     def _scratch(self) -> Iterator[str]:
-        """Yield the name of a scratch branch, then remove it; the janitor removes leftovers."""
+        """Create a scratch branch for a block, and yield its name."""
+        # The janitor removes leftovers.
         branch = scratch_branch(self.target.own.plan_id)
         try:
             yield branch

@@ -68,14 +68,11 @@ class TableFiller(Auditor):
     def _with_memory(
         self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
     ) -> None:
-        """Process a model, and retry it if memory was insufficient.
-
-        A retry runs no other model at the same time, and each batch has half as many units. It
-        continues from the recorded ranges.
-
-        If the JVM crashed, any concurrent task may be the cause. So a model fails only after it
-        ran alone. If other applies share the engine, it fails only after it ran alone twice.
-        """
+        """Process a model, and retry it if memory was insufficient."""
+        # A retry runs no other model at the same time, and each batch has half as many units. It
+        # continues from the recorded ranges. If the JVM crashed, any concurrent task may be the
+        # cause, so a model fails only after it ran alone. If other applies share the engine, it
+        # fails only after it ran alone twice.
         batches, alone, others = _Batches(), False, True
         while True:
             with self.slots.slot(alone=alone) as was_alone:
@@ -297,11 +294,9 @@ class TableFiller(Auditor):
         return found
 
     def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
-        """Add the columns of a new definition to a table of production.
-
-        The columns are invisible before the publication: views name their columns, and fills by
-        another definition leave them NULL.
-        """
+        """Add the columns of a new definition to a table of production."""
+        # The columns are invisible before the publication, because views name their columns. Fills
+        # by another definition leave the columns NULL.
         planned = extended(table, snapshot)
         if planned != table:
             # A query that reads its own table is analyzed over one without rows: the table lacks

@@ -85,11 +85,12 @@ def add_columns(
     types: Mapping[str, str],
     lease: Lease,
 ) -> PhysicalTable:
-    """Add the columns of a definition to a table; their physical names may differ from the plan.
+    """Add the columns of a definition to a table.
 
     Args:
         types: Spark SQL types by planned physical column, as analyzed by the engine.
     """
+    # The physical names of the added columns may differ from the plan.
     return _change(lakehouse, table, snapshot, types, lease, None)
 
 

@@ -45,11 +45,9 @@ class PlanTests:
 
     @classmethod
     def load(cls, handles: Handles, plan: Plan) -> PlanTests | None:
-        """Return the unit tests of the files, if there are any.
-
-        Errors elsewhere in the files do not block a stored plan. A run needs no tests, because its
-        definitions were tested when they were planned.
-        """
+        """Return the unit tests of the files, if there are any."""
+        # Errors elsewhere in the files do not block a stored plan. A run needs no tests, because
+        # its definitions were tested when they were planned.
         if plan.kind is not PlanKind.PLAN:
             return None
         project, passed = handles.readable_project, PassedTests.load(handles.settings)
@@ -128,7 +126,8 @@ class PlanTests:
 def _result(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
-    """Run a test; an error counts as a failure, and the other tests still run."""
+    """Run a test."""
+    # An error counts as a failure, and the other tests still run.
     try:
         return run_test(test, snapshots, engine)
     except StoreError:

@@ -119,10 +119,8 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
 
 
 def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
-    """Return the views of an environment's current version, except the views to keep.
-
-    The result includes external and embedded models; the publication drops only views that exist.
-    """
+    """Return the views of an environment's current version, except the views to keep."""
+    # The result includes external and embedded models. The publication drops only views that exist.
     if current is None:
         return ()
     refs = (current.views.ref(name) for name in current.entries)

@@ -277,7 +277,8 @@ def input_states(
 def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
-    """Return whether a table changed during the read. Pinned tables are not compared."""
+    """Return whether a table changed during the read."""
+    # Pinned tables are not compared.
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)

@@ -62,14 +62,14 @@ class Target:
 
     Args:
         table: The table at the beginning of the attempt.
-        waits: Whether readers see the rows only after the plan is published. This is also true if
-            another process has published the table since the attempt began.
+        waits: Whether readers see the rows only after the plan is published.
     """
 
     lakehouse: Lakehouse
     table: PhysicalTable
     lease: Lease
     own: BranchName
+    # This is also true if another process has published the table since the attempt began.
     waits: bool
 
     @property
@@ -144,7 +144,9 @@ class Target:
         ]
 
         def order(name: str) -> tuple[bool, int, int]:
-            """Return a sort key: the same plan's branches last, then by time of the last commit."""
+            """Return a sort key for branches."""
+            # The same plan's branches come last. The others are sorted by the time of the last
+            # commit.
             head = next(history(metadata, head_of(metadata, name)))
             parsed = branches[name]
             return parsed.plan_id == own.plan_id, int(head["timestamp-ms"]), parsed.attempt

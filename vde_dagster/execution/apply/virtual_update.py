@@ -22,12 +22,11 @@ def run_virtual_update(
 ) -> tuple[VirtualUpdateRan, ...]:
     """Run the waiting statements of an environment, each at least once.
 
-    A failing statement does not prevent other statements from running; the next apply retries it.
-    The engine is started, and the environment locked, only if a statement waits.
-
     Returns:
         Statements that failed, or that are left to a process working on the environment.
     """
+    # A failing statement does not prevent other statements from running. The next apply retries it.
+    # The engine is started, and the environment locked, only if a statement waits.
     store = handles.store
     if not store.statements.waiting(environment):
         return ()

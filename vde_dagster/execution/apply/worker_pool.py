@@ -104,7 +104,8 @@ class Slots:
         """Hold a worker slot for a block, after waiting for one.
 
         Args:
-            alone: Wait until nothing else runs, and prevent other tasks from starting.
+            alone: Whether to wait until nothing else runs, and to prevent other tasks from
+                starting.
 
         Returns:
             A function that returns whether nothing else has run during the block so far.

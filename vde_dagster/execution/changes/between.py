@@ -121,7 +121,8 @@ class _GoneError(Exception):
 def _kept_versions(
     handles: Handles, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
-    """Yield the kept versions of a range, beginning with the version before the range."""
+    """Yield the kept versions of a range."""
+    # The version before the range comes first.
     versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:

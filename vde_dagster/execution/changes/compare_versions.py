@@ -326,7 +326,7 @@ def read_side(
     name: ModelName,
     reader: PinnedVersion | None = None,
 ) -> Side | None:
-    """Return how to read a model in a version; None if the version does not have it.
+    """Return how to read a model in a version, or None if the version does not have the model.
 
     Args:
         reader: The version's data, if already read.

@@ -35,7 +35,7 @@ class FoundChanges(Generic[Rows]):
     Args:
         changes: Versions and method of the comparison.
         rows: The changes, in the order of the key if there is one.
-        more: Whether more rows exist than the limit.
+        more: Whether there are more rows than the limit.
         cursor: The cursor of the read, or None.
     """
 
@@ -154,7 +154,8 @@ class Changes:
         *,
         who: str | None = None,
     ) -> None:
-        """Move a cursor over changes that its consumer has processed; idempotent."""
+        """Move a cursor over changes that its consumer has processed."""
+        # Moving the cursor again over the same changes has no effect.
         _check_cursor(cursor)
         store = self.handles.store
         store.project.require_own()

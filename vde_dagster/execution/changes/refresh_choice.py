@@ -110,7 +110,7 @@ class RefreshChoice:
     def _sizes(
         self, earlier: Mapping[str, Earlier], how: Changes | None = None
     ) -> RefreshSizes | None:
-        """Return the bytes that a fill would read; None if a table's metadata lacks sizes."""
+        """Return the bytes that a fill would read, or None if a table's metadata lacks sizes."""
         lakehouse = self.tasks.handles.lakehouse
         sizes, changed, growths = dict[str, int](), dict[str, int](), list[Growth]()
         for read in self.reads:

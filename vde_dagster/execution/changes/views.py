@@ -159,8 +159,9 @@ def lasting_versions(handles: Handles) -> list[int]:
 
 @dataclass
 class VersionsOfViews:
-    """Reads the content of kept versions of production (ascending), each version once."""
+    """Reads the content of kept versions of production (ascending)."""
 
+    # Each version is read once.
     handles: Handles
     kept: Sequence[int]
     versions: dict[int, PinnedVersion | None] = field(default_factory=dict)

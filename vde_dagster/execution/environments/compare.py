@@ -54,7 +54,7 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Compare the definitions of two environments, or of versions of them."""
+    """Compare the definitions of two environments, or of two of their versions."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}

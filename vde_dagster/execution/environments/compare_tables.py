@@ -84,19 +84,21 @@ def views_to_compare(
 def compare_model(
     handles: Handles, model: ModelName, environments: str, limit: int = 10
 ) -> Comparison | None:
-    """Compare the rows of a model in two environments; None if it has no key.
-
-    The key is the model's grain in the first environment. Without a grain, it is the unique key of
-    kind INCREMENTAL_BY_UNIQUE_KEY, unless that has expressions as key or a `strategy`.
+    """Compare the rows of a model in two environments.
 
     Args:
         environments: Both names, as `dev:prod`.
         limit: Maximum number of sample rows of each kind.
 
+    Returns:
+        The comparison, or None if the model has no key.
+
     Raises:
         UsageError: An environment or the model does not exist, or the model has no view.
         ExecutionError: Spark failed.
     """
+    # The key is the model's grain in the first environment. Without a grain, it is the unique key
+    # of kind INCREMENTAL_BY_UNIQUE_KEY, unless that has expressions as key or a `strategy`.
     source, target, grain = views_to_compare(handles, environments, str(model))
     if not grain:
         first = environment_name(environments.partition(":")[0])

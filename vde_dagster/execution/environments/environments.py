@@ -161,10 +161,9 @@ class Environments:
     def freeze(
         self, source: str, name: str, keep: timedelta | None = None, *, who: str | None = None
     ) -> FreezeResult:
-        """Publish a version of an environment permanently under another name, definitions and data.
+        """Publish a version of an environment permanently under another name.
 
-        No row is copied and no table moves: the views select the version's pins, and the frozen
-        environment cannot be planned, run or rolled back.
+        The frozen environment cannot be planned, run or rolled back.
 
         Args:
             source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` (its latest).
@@ -177,6 +176,7 @@ class Environments:
             ConflictError: The version was deleted meanwhile, or another process creates the same
                 name.
         """
+        # No row is copied and no table moves, because the views select the version's pins.
         from vde_dagster.execution.apply.publish import define_views
         from vde_dagster.execution.pinned_reads import with_pinned_tables
 

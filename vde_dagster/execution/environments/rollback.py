@@ -98,7 +98,7 @@ class RollbackResult:
 
 
 def parts_again(publication: Publication) -> Iterator[tuple[str, Part]]:
-    """Yield the id and each partly filled unit of the tables that a rollback moves back."""
+    """Yield (table id, partly filled unit) of the tables that a rollback moves back."""
     filled = {one.table_id: one.filled for one in publication.returns}
     for entry in publication.environment.entries.values():
         snapshot = publication.snapshots.get(entry.snapshot_id)
@@ -289,12 +289,11 @@ def _part(
     moved: set[TableRef],
     returning: Collection[ModelName],
 ) -> Environment:
-    """Return an old version without models that are unchanged and not needed for the rollback.
-
-    The rollback needs models whose entry differs, models without a table, models whose view another
-    program changed, and models whose table moves back. If a needed model has no table, the queries
-    of its parents are needed, too. If it declares no start, the starts of its parents are needed.
-    """
+    """Return an old version without models that are unchanged and not needed for the rollback."""
+    # The rollback needs models whose entry differs, models without a table, models whose view
+    # another program changed, and models whose table moves back. If a needed model has no table,
+    # the queries of its parents are needed, too. If it declares no start, the starts of its parents
+    # are needed.
     waiting = {
         name
         for name, entry in old.entries.items()

@@ -41,7 +41,7 @@ Said = dict[str, tuple[Violation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Violation of a rule as an error, if `certain`, or else as a warning."""
+    """Violation of a rule: an error if it is `certain`, otherwise a warning."""
 
     model: ModelName
     rule: str

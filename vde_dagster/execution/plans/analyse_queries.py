@@ -250,10 +250,8 @@ class _Analyser:
                 self._add(snapshot, error, audit)
 
     def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Represent a table by a query without rows, with the given column types.
-
-        If several models share the table, the query has the columns of all of them.
-        """
+        """Represent a table by a query without rows, with the given column types."""
+        # If several models share the table, the query has the columns of all of them.
         known = self._types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}
         made = ", ".join(f"CAST(NULL AS {type_}) AS {quote(name)}" for name, type_ in known.items())

@@ -175,9 +175,9 @@ class PlanBuilder:
 
         Args:
             ticks: Whether it is a scheduled run, which includes automatic restatements.
-            of: Patterns of models; if all patterns are names, only the named models and their
-                ancestors are read.
+            of: Patterns of models.
         """
+        # If all patterns are names, only the named models and their ancestors are read.
         handles, store = self.handles, self.handles.store
         current = named_environment(handles, environment)
         store.project.require_own()

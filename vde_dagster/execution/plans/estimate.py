@@ -336,7 +336,7 @@ def _length(interval: Interval) -> float:
 def past_estimates(
     fills: Sequence[FillRecord], *, by_range: bool
 ) -> Iterator[tuple[FillRecord, ModelEstimate]]:
-    """Yield fills (newest first), each with the estimate that the earlier fills gave."""
+    """Yield fills (newest first), each with the estimate from the fills before it."""
     for place, fill in enumerate(fills):
         if fill.facts.skipped is not None or fill.seconds is None:
             continue

@@ -206,7 +206,7 @@ def readable_id(plan: Plan, change: str) -> str:
 
 
 def change_in_a_word(plan: Plan, state: WarehouseState) -> str:
-    """Return a plan's subject: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
+    """Return a plan's subject, as in `orders_with_total`, `orders_and_3_more`, `new` or `run`."""
     if plan.kind is not PlanKind.PLAN:
         return str(plan.kind.value)
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]

@@ -35,15 +35,14 @@ def gather_state(
 ) -> WarehouseState:
     """Read an environment, production, and every table that may serve the target.
 
-    Hashes of an earlier canonicalizer are recomputed, and the tables' new hashes are stored.
-
     Args:
         snapshots: The target's snapshots; the environment's own by default.
         build: Builds snapshots of definitions with the current canonicalizer.
-        among: Restricts reading to these models and their ancestors; if hashes must be recomputed,
-            everything is read.
+        among: Restricts reading to these models and their ancestors.
         current: The environment's version to use, if it was read before; by default, the latest.
     """
+    # Hashes of an earlier canonicalizer are recomputed, and the tables' new hashes are stored. Then
+    # everything is read.
     target = current or store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
 
@@ -150,11 +149,9 @@ def _readable_state(
     production: Environment | None,
     snapshots: Mapping[ModelName, Snapshot],
 ) -> WarehouseState:
-    """Read an environment and production, and repair damaged definitions of the target.
-
-    If `snapshots` has a definition with the id of a damaged one, it is written again. Otherwise,
-    the model is planned as changed.
-    """
+    """Read an environment and production, and repair damaged definitions of the target."""
+    # If `snapshots` has a definition with the id of a damaged one, it is written again. Otherwise,
+    # the model is planned as changed.
     shown = WarehouseState(target, production).published_ids
     mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
     unreadable: set[str] = set()

@@ -21,13 +21,14 @@ class Keeper:
 
     Args:
         text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
-            files give equal texts.
+            files must give equal texts.
         readers: Returns the readers of models in the stored text; None without a text.
-        what: Kind of the readers; readers of this kind from the project's files are replaced.
+        what: Kind of the readers.
     """
 
     text: Callable[[Handles], str | None]
     readers: Callable[[Handles, Environment], Sequence[Exposure] | None]
+    # Readers of this kind from the project's files are replaced.
     what: str
 
 

@@ -211,11 +211,12 @@ class Plans:
         return store.plans.reject(plan_id, name if verified else unverified(name), why)
 
     def test(self, plan: Plan) -> list[UnitTestFinished]:
-        """Run the unit tests of a plan; its apply then skips tests that passed.
+        """Run the unit tests of a plan.
 
         Raises:
             StoreError: There is a test to run, but Spark is unavailable.
         """
+        # The apply of the plan skips tests that passed.
         ended: list[UnitTestFinished] = []
         tests = PlanTests.load(self.handles, plan)
         if tests is not None:
@@ -306,7 +307,11 @@ class Plans:
         return save and rights.has("plan")
 
     def _store(self, plan: Plan, *, save: bool, at_once: bool = False, once: bool = False) -> Plan:
-        """Store a non-empty plan, if requested and if it can be applied; return the stored plan."""
+        """Store a non-empty plan, if requested and if it can be applied.
+
+        Returns:
+            The stored plan.
+        """
         if save or at_once:
             plan = replace(plan, objections=tuple(self.gates.objections(plan)))
         if at_once and not plan.is_empty:

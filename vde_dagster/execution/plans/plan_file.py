@@ -173,8 +173,9 @@ class PlanFiles:
         """Read a plan's file to apply it here, and store its attachments.
 
         Raises:
-            UsageError: As `read`; or the file is for another project or state; or the state has
-                another plan with its id, or other definitions; or the plan contradicts its
+            UsageError: The file is invalid, see `read`; the file is for another project or state;
+                the
+                state has another plan with its id, or other definitions; the plan contradicts its
                 content; or an attachment is invalid.
         """
         found = self.read(path)
@@ -199,7 +200,11 @@ class PlanFiles:
 
 
 def plan_document(plan: Plan, project: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plan as JSON values; `project` is the project's `id` or `name`."""
+    """Return a plan as JSON values.
+
+    Args:
+        project: The project's `id` or `name`.
+    """
     stored = to_bytes(StoredPlan(replace(plan, snapshots={}), tuple(plan.snapshots)))
     definitions = {
         key: _definition(snapshot, content_bytes(snapshot))
@@ -289,7 +294,8 @@ def _state_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
-    """Yield seeds to fill whose rows differ in this clone: plans do not contain rows of seeds."""
+    """Yield seeds to fill whose rows differ in this clone."""
+    # Plans do not contain rows of seeds.
     for model in plan.computed:
         kind = plan.snapshot_of(model).model.kind
         if isinstance(kind, Seed):

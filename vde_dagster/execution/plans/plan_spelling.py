@@ -27,10 +27,11 @@ def file_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON strictly: no duplicate keys; numbers are finite and fit 64 bits.
+    """Parse JSON strictly.
 
     Raises:
-        ValueError: The bytes are not such JSON in UTF-8.
+        ValueError: The bytes are not JSON in UTF-8, a key occurs twice in an object, or a number is
+            not finite or exceeds 64 bits.
         RecursionError: The values are nested too deeply.
     """
     return json.loads(

@@ -152,11 +152,9 @@ def proven(handles: Handles, plan: Plan) -> Plan:
 
 
 def derive_kind(handles: Handles, plan: Plan, current: Environment | None) -> PlanKind:
-    """Derive a plan's kind from its content.
-
-    A run has the environment's definitions, statements and stored files, and fills due intervals. A
-    restatement additionally refills filled intervals.
-    """
+    """Derive a plan's kind from its content."""
+    # A run has the environment's definitions, statements and stored files, and fills due intervals.
+    # A restatement additionally refills filled intervals.
     if current is None or not _shows_the_same(handles, plan, current):
         return PlanKind.PLAN
     if any(model.deploys or model.records_only for model in plan.models):
@@ -417,7 +415,8 @@ def _weight(category: Category | None) -> int:
 
 
 def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -> PlannedModel:
-    """Return `given` with the facts of `derived`; the reasons and breaks of both are kept."""
+    """Return `given` with the facts of `derived`."""
+    # The reasons and breaks of both are kept.
     if given is None:
         return derived
     reasons = (*derived.reasons, *given.reasons)

@@ -113,7 +113,7 @@ class Models:
         limit: int = 100,
         query: str | None = None,
     ) -> Evaluated:
-        """Run a model's query, or code, over an environment's tables; writes nothing.
+        """Run a model's query or code over an environment's tables, without writing anything.
 
         Args:
             start: First instant of the range (UTC); by default the start of the latest slot.

@@ -121,12 +121,10 @@ def _accepted_values(function: Callable[..., Any], values: dict[str, Any]) -> di
 
 @dataclass(frozen=True, slots=True)
 class SignalContext:
-    """Argument `context` of signals; Spark starts only when a signal reads rows.
+    """Argument `context` of signals."""
 
-    Models refer to the environment at the time of planning, or to production if the environment
-    does not exist yet.
-    """
-
+    # Spark starts only when a signal reads rows. Models refer to the environment at the time of
+    # planning, or to production if the environment does not exist yet.
     handles: Handles
     environment: str
     execution_time: datetime
@@ -174,7 +172,7 @@ class SignalContext:
         return self.spark.table(self.resolve_table(name))
 
     def fetchdf(self, query: str) -> pd.DataFrame:
-        """Run a query over models and tables; return its rows as a pandas DataFrame.
+        """Run a query over models and tables, and return its rows as a pandas DataFrame.
 
         Raises:
             UsageError: Spark cannot parse or resolve the query.
@@ -186,7 +184,7 @@ class SignalContext:
         return pd.DataFrame(rows, columns=names)
 
     def fetchall(self, query: str) -> list[tuple[Any, ...]]:
-        """Run a query over models and tables; return its rows as tuples."""
+        """Run a query over models and tables, and return its rows as tuples."""
         return self._rows(query)[1]
 
     def fetchone(self, query: str) -> tuple[Any, ...] | None:

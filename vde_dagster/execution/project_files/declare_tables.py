@@ -47,12 +47,11 @@ class Declared:
 def declare_tables(handles: Handles, *, dry_run: bool = False) -> Declared:
     """Add undeclared external tables of models to `external_models.yaml`.
 
-    Existing entries stay. Tables of other catalogs count as absent, because only Spark can look
-    them up.
-
     Raises:
         ProjectError: The file is not a list that can be extended.
     """
+    # Existing entries stay. Tables of other catalogs count as absent, because only Spark can look
+    # them up.
     added: dict[ModelName, Columns] = {}
     absent: list[ModelName] = []
     for name, model in sorted(handles.project.models.items()):

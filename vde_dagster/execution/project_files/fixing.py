@@ -51,10 +51,8 @@ _QUALIFIER = r"(?:(?:\w+|`[^`\n]*`)\s*\.\s*)*@?[`'\"]?"
 
 
 def _stretch(text: str, one: Replacement, at: SourceLocation) -> tuple[int, int] | None:
-    """Find the text that a fix replaces.
-
-    If the place has no column, the text must occur exactly once in its line.
-    """
+    """Find the text that a fix replaces."""
+    # If the place has no column, the text must occur exactly once in its line.
     start, end = SourceText(at.path, text).stretch(at)
     if not one.old:
         return start, start

@@ -107,7 +107,8 @@ def _paths(handles: Handles, chosen: Sequence[str]) -> list[str]:
 def _relative(path: str, root: Path) -> str:
     """Return the path of a file relative to the root.
 
-    The given path is relative to the root or to the current folder.
+    Args:
+        path: The path, relative to the root or to the current folder.
     """
     for folder in (root, Path.cwd()):
         full = (folder / path).resolve()
@@ -117,7 +118,11 @@ def _relative(path: str, root: Path) -> str:
 
 
 def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]) -> None:
-    """Format one file; store in `spare` a form that keeps the case of keywords and functions."""
+    """Format one file.
+
+    Args:
+        spare: Receives a form of the text that keeps the case of keywords and functions.
+    """
     settings = handles.settings
     content = (handles.root / path).read_bytes()
     try:

@@ -137,7 +137,10 @@ class Queries:
         )
 
     def run_arrow(self, environment: str, sql: str, limit: int | None = None) -> Answer[pa.Table]:
-        """Run a query like `run` (same errors); return an Arrow table with instants in UTC."""
+        """Run a query like `run`, but return an Arrow table with instants in UTC.
+
+        Raises the same errors as `run`.
+        """
         engine = self.handles.engine
         return self._ask(
             environment, sql, None, False, lambda query: engine().query_arrow(query, limit)

@@ -366,7 +366,10 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
 
 
 def literal(value: Any, type_: str | None) -> str:
-    """Write a YAML value as Spark SQL, cast to a type if given; times without zone are UTC."""
+    """Write a YAML value as Spark SQL, cast to a type if given.
+
+    Times without zone are UTC.
+    """
     text = _untyped(value, type_)
     return f"CAST({text} AS {type_})" if type_ and not isinstance(value, Mapping) else text
 
