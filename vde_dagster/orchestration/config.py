@@ -91,7 +91,11 @@ class PlanConfig(_PlanForm):
     """Options of a new plan."""
 
     def target(self) -> str:
-        """Return the environment; UsageError if the form still has its placeholder."""
+        """Return the environment.
+
+        Raises:
+            UsageError: The form still has its placeholder.
+        """
         if not self.environment.strip() or not _is_set(self.environment):
             raise UsageError(
                 "the config names no environment", hint="set `environment`, such as dev or prod"
@@ -99,7 +103,10 @@ class PlanConfig(_PlanForm):
         return self.environment
 
     def options(self) -> PlanOptions:
-        """Return the plan options that the form sets; raises as `PlanOptions.read` does."""
+        """Return the plan options that the form sets.
+
+        Raises the errors of `PlanOptions.read`.
+        """
         typed: dict[str, Any] = {}
         for name, value in self._values().items():
             filled = [*filter(_is_set, value)] if isinstance(value, list) else value
@@ -108,10 +115,11 @@ class PlanConfig(_PlanForm):
         return PlanOptions.read(typed, datetime.now(timezone.utc), _spelled)
 
     def _values(self) -> dict[str, Any]:
-        """Return the values by option; rare options may also be outside of the group `advanced`."""
+        """Return the values by option."""
         values = {name: getattr(self, name) for name in _COMMON}
         values |= {name: getattr(self.advanced, name) for name in _RARE}
         fields = type(self).model_fields
+        # Rare options may also be outside of the group `advanced`.
         for name, value in (self.model_extra or {}).items():
             if name not in _RARE:
                 raise UsageError(

@@ -145,7 +145,8 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
-    """Return the assets that an op job materializes, so that their pages list the job."""
+    """Return the assets that an op job materializes."""
+    # The pages of these assets list the job.
     from dagster._core.definitions.assets.job.asset_layer import AssetLayer
 
     return AssetLayer.for_external_job(keys)
@@ -168,7 +169,7 @@ def store_materializations(
     """Store materializations of one asset in one transaction, in order.
 
     Args:
-        step: The step that the events belong to; by default they belong to no run.
+        step: The step that the events belong to. By default, they belong to no run.
     """
     from dagster._core.storage.event_log import SqliteEventLogStorage
 

@@ -70,7 +70,9 @@ class LocalUi:
 
 @contextmanager
 def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
-    """Run Dagster on a project while the block runs; the webserver responds from the start.
+    """Run Dagster on a project while the block runs.
+
+    The webserver responds when the block begins.
 
     Raises:
         UsageError: The project does not exist, the webserver is not installed, the port is taken,
@@ -161,7 +163,8 @@ def _wait_until_it_answers(ui: LocalUi) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop `dagster dev`, then the rest of its group; another Ctrl-C shortens the wait."""
+    """Stop `dagster dev`, then the rest of its process group."""
+    # Another Ctrl-C shortens the wait.
     with suppress(KeyboardInterrupt):
         process.send_signal(SIGINT)
         with suppress(subprocess.TimeoutExpired):

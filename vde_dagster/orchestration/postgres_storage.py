@@ -44,7 +44,10 @@ class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[m
 
 
 class BatchedPostgresStorage(DagsterPostgresStorage):  # type: ignore[misc]
-    """Storage with the `config` of dagster-postgres, whose event log stores batches."""
+    """Dagster's PostgreSQL storage, whose event log stores batches.
+
+    It has the same `config` as the storage of dagster-postgres.
+    """
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Any:

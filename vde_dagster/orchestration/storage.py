@@ -66,7 +66,9 @@ class BatchedSqliteStorage(DagsterSqliteStorage):
     def from_config_value(
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
     ) -> BatchedSqliteStorage:
-        """Create the storage from an instance's configuration; the default is `DAGSTER_HOME`.
+        """Create the storage from an instance's configuration.
+
+        The default folder is `DAGSTER_HOME`.
 
         Raises:
             UsageError: Neither the configuration nor the environment names a folder.

@@ -101,8 +101,7 @@ class Launcher:
 
         Args:
             typed: Name in the form's config, which anyone can type.
-            plan: Plan to apply; if a sensor launched the run, the plan's author counts as the
-                launcher.
+            plan: Plan to apply. Its author counts as the launcher of a run that a sensor launched.
         """
         if any(tag in tags for tag in _AUTOMATION):
             proposal = plan.proposal if plan is not None and SENSOR_NAME_TAG in tags else None
@@ -137,7 +136,10 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events; `options` are passed to `Workspace.apply`."""
+        """Apply a plan, yielding Dagster's events.
+
+        `options` are passed to `Workspace.apply`.
+        """
         result = yield from self._stream(lambda: plan, plan.id, **options)
         if not result.published:  # an earlier run published it and may have died before its event
             yield from self.report(applied_event(self.projection, plan, result.environment))
@@ -160,7 +162,8 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write batches and marks to Dagster, and yield single events, if Dagster lacks them."""
+        """Write the events that Dagster lacks, or yield them."""
+        # Batches and marks are written, single events are yielded.
         if isinstance(projected, FailedWork):
             self.reporter.turn_red(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):

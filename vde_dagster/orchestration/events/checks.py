@@ -60,7 +60,7 @@ class Audited:
 
     Args:
         table: Table of the version, or None for a view.
-        records: New results; results of the other rows are read from the state.
+        records: New results.
         environment: Environment that contains the version, or would have contained it.
         version: The environment's version, or None if it was not published.
         id: Id of the publication, of the run of audits, or of the unpublished plan.
@@ -137,7 +137,7 @@ class AuditEvents:
             yield self._observation(audited)
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions with rows that failed a blocking audit, which made the plan fail."""
+        """Yield the partitions with rows that failed a blocking audit of a plan."""
         for audited in self._failed(plan):
             model = audited.snapshot.model
             blocking = {audit.label for audit in model.audits if audit.blocking}

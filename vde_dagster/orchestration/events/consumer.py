@@ -116,7 +116,8 @@ class OutboxForwarder:
 
     @cached_property
     def projector(self) -> Projector:
-        """Projector of records to events; it loads the project."""
+        """Projector of records to events."""
+        # The first use loads the project.
         catalog = recent_catalog(self.workspace, self.translator)
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
 

@@ -79,7 +79,10 @@ class HeldRanges:
     _held: IntervalSet = field(default_factory=IntervalSet)
 
     def after(self, fill: FillRecord) -> IntervalSet:
-        """Return the ranges that the table holds after a fill; fills are passed oldest first."""
+        """Return the ranges that the table holds after a fill.
+
+        Fills are passed oldest first.
+        """
         if self._later is None:
             self._later = [record.interval for record in self.read_log()]
             self._held = self.table.intervals - IntervalSet.of(self._later)
@@ -102,7 +105,7 @@ def fill_events(
     """Yield the events of the partitions that a fill wrote or completed.
 
     Args:
-        holds: Returns the intervals that the table holds after the fill.
+        holds: Function that returns the intervals that the table holds after the fill.
         newest: Whether this is the table's last fill in the plan. If so, the event of the newest
             partition shows rows of that partition.
         only: Partitions to yield; all by default.

@@ -73,7 +73,7 @@ def page_events(
 def published_page(
     context: ProjectionContext, plan: Plan, published: Environment
 ) -> dg.AssetMaterialization:
-    """Return the page of a published plan, which begins with its publisher and time."""
+    """Return the page of a published plan."""
     return dg.AssetMaterialization(
         asset_key=context.names.plan_key,
         partition=plan.id,

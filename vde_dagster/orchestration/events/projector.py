@@ -133,7 +133,7 @@ class Projector:
             self._pointer(plan, table_id)
 
     def plan(self, plan_id: str) -> Plan | None:
-        """Return a plan, read once; None if it was deleted."""
+        """Return a plan, or None if it was deleted."""
         if plan_id not in self._plans:
             self._plans[plan_id] = stored_plan(self.context.store, plan_id)
         return self._plans[plan_id]

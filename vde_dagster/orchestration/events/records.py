@@ -62,7 +62,8 @@ class FilledPartitions:
 
     @classmethod
     def in_batches(cls, events: Iterable[dg.AssetMaterialization]) -> Iterator[FilledPartitions]:
-        """Divide events of one model into batches; events of a partition keep their order."""
+        """Divide events of one model into batches."""
+        # Sorting keeps the order of the events of one partition.
         found = sorted(events, key=lambda event: str(event.partition))
         for start in range(0, len(found), BATCH):
             yield cls(tuple(found[start : start + BATCH]))
@@ -193,7 +194,8 @@ class Reporter:
                 self.instance.add_dynamic_partitions(str(definition.name), list(keys))
 
     def add_plan(self, plan_id: str) -> None:
-        """Add a plan's partitions, so that the plan can be read, approved and rejected."""
+        """Add a plan's partitions."""
+        # With its partitions, the plan can be read, approved and rejected.
         for definition in (self.names.plans, self.names.rejections):
             self.add(definition, [plan_id])
 
@@ -284,7 +286,7 @@ def _version(event: AssetEvent) -> int:
 
 
 def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return the origin that the state stores for a run, or for `SENSOR`; see `Database.origin`."""
+    """Return the origin that the state stores for a run, or for `SENSOR`."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 
@@ -326,6 +328,7 @@ def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, l
 
 
 def busy_plans(instance: dg.DagsterInstance, store: StateStore) -> frozenset[str]:
-    """Return the plans that runs of the instance work on; these runs write the plans' events."""
+    """Return the ids of the plans that runs of the instance work on."""
+    # These runs write the events of the plans.
     records = (item for own in working_runs(instance, store).values() for item in own)
     return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))

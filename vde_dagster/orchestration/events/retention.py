@@ -23,10 +23,10 @@ PAGE = 100
 
 
 def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bool) -> int:
-    """Delete old runs, write the facts that pages show again, and return the number of runs.
+    """Delete old runs, and return their number.
 
     Args:
-        days: Age of the runs to delete; default: the project's setting, or else no run.
+        days: Age of the runs to delete. By default, the project's setting.
     """
     workspace, instance, store = context.workspace, context.instance, context.store
     if days is None:
@@ -40,6 +40,7 @@ def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bo
         with forwarding_lease(store, instance, wait_seconds=60):
             for run_id in runs:
                 reporter.delete_run(run_id)
+            # This writes deleted facts again that Dagster's pages show.
             sync(workspace, instance, context.catalog.translator, wipe=False)
             _delete_empty_pages(context, reporter)
     return len(runs)

@@ -74,7 +74,7 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
-        """Yield missing events of some tables; wipe partitions that no table holds."""
+        """Yield missing events of some tables, and wipe partitions that no table holds."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
@@ -194,7 +194,7 @@ def sync(
 
     Args:
         wipe: Whether to wipe assets in Dagster with partitions that no table holds.
-        seconds: Time after which to stop; the current step may be left unfinished.
+        seconds: Time after which to stop, even within a step.
         after: Last finished step of an earlier call that stopped, see `SyncReport.compared`.
     """
     until = time.monotonic() + seconds
@@ -237,7 +237,7 @@ class Step:
 
     Args:
         key: Unique name, after which a later comparison can continue.
-        compare: Yields the missing events.
+        compare: Function that yields the missing events.
         model: Model whose partitions the step compares.
     """
 

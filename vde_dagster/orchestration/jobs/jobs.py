@@ -152,7 +152,10 @@ def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.Asse
 
 
 def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body], Body]:
-    """Register a function as the step of a job; the step has the function's name and docstring."""
+    """Register a function as the step of a job.
+
+    The step has the function's name and docstring.
+    """
 
     def register(body: Body) -> Body:
         _JOBS.append((name, config, description, body))

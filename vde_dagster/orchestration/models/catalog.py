@@ -107,7 +107,7 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:
     """Return the check name of each of a model's audits, by the audit's label.
 
-    Labels contain SQL, names only letters, digits and `_`; two labels never share a name.
+    Names have only letters, digits and `_`, and two labels never share a name.
     """
     names: dict[str, str] = {}
     for audit in audits:
@@ -165,7 +165,7 @@ def time_partitions(
 def model_partitions(
     model: LiveModel, start: datetime | None, now: datetime
 ) -> dg.PartitionsDefinition | None:
-    """Return a model's partitions: each listed version, with each interval if it has intervals.
+    """Return a model's partitions, by version and, for models with intervals, by time.
 
     Returns None for models that are never filled (external, embedded).
 
@@ -190,7 +190,7 @@ def partition_keys(
     """List the partitions of a version that lie completely within ranges, each with its range.
 
     Yields:
-        (partition key, its range); without a time dimension one pair, with the last range.
+        (partition key, its range). Without a time dimension, one pair with the last range.
     """
     unit = time_unit(partitions)
     if unit is not None:

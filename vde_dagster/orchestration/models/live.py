@@ -168,7 +168,7 @@ class Combination:
         snapshots: Mapping[str, Snapshot],
         tables: Mapping[str, PhysicalTable],
     ) -> Combination:
-        """Combine the snapshots and tables of entries; missing snapshots are left out."""
+        """Combine the snapshots and tables of entries, leaving out missing snapshots."""
         return cls(
             {
                 name: (snapshots[entry.snapshot_id], tables.get(entry.table_id or ""))
@@ -447,7 +447,8 @@ def _build(
 def _by_model(
     error: ProjectError, models: Mapping[ModelName, Model]
 ) -> dict[ModelName, list[ProjectError]]:
-    """Return errors by model: each belongs to the last model that begins above its line."""
+    """Return errors by model."""
+    # Each error belongs to the last model that begins above its line.
     wrong: dict[ModelName, list[ProjectError]] = {}
     for mistake in error.mistakes:
         names = _affected_models(mistake, models, {})

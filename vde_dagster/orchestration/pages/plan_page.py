@@ -120,7 +120,7 @@ def _estimated_seconds(estimate: Estimate) -> Callable[[PlannedModel], float | N
 def published_metadata(
     store: StateStore, plan: Plan, published: Environment, names: Names
 ) -> dict[str, Any]:
-    """Return the page of a published plan, which begins with its publisher and time."""
+    """Return the page of a published plan."""
     version = f"`{published.name}` version {published.version}"
     link = names.link(names.environment_key, published.name, version)
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
