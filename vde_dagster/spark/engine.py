@@ -67,12 +67,14 @@ Rows = tuple[tuple[Any, ...], ...]
 
 
 class SparkEngine:
-    """Runs models, audits and queries on Spark; every method may be called from any thread.
+    """Runs models, audits and queries on Spark.
+
+    Every method may be called from any thread.
 
     Args:
         settings: The project's settings, or only those for Spark.
-        lakehouse: Access to the catalog without Spark; an engine that only reads does not need it.
-        join: Starts or returns an existing Spark session, in whose JVM the engine works.
+        lakehouse: Access to the catalog without Spark, needed only for writes.
+        join: Function that starts or returns a Spark session, in whose JVM the engine works.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class SparkEngine:
 
     @property
     def session(self) -> SparkSession:
-        """The engine's session; the first use starts Spark."""
+        """The engine's session, started when it is first used."""
         return self._sessions.shared
 
     def start_in_background(self) -> None:
@@ -369,7 +371,7 @@ class SparkEngine:
         execution_time: datetime,
         before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
-        """Run a Python model over given queries and return its declared columns; write nothing.
+        """Run a Python model over given queries and return its declared columns, without writing.
 
         Args:
             sources: A Spark SQL query for the rows of each parent.
@@ -399,7 +401,10 @@ class SparkEngine:
         return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def interrupt(self) -> None:
-        """Stop everything in this engine's session; may be called from any thread."""
+        """Stop everything in this engine's session.
+
+        It may be called from any thread.
+        """
         session = self._sessions.started
         if session is not None:
             if is_remote(session):

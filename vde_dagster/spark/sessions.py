@@ -36,7 +36,7 @@ AGAIN_SECONDS = 10.0
 
 
 class Sessions:
-    """Starts Spark (or joins a session) when it is first needed, and lends sessions."""
+    """Starts Spark when it is first needed, and lends sessions."""
 
     def __init__(
         self, settings: SessionSettings, join: Callable[[], SparkSession] | None = None
@@ -59,7 +59,8 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for work that changes no session state; restarted if its JVM has ended."""
+        """The session for work that changes no session state."""
+        # A session whose JVM has ended is replaced.
         with self._lock:
             known = self._shared
             if known is not None and not self._join and self._is_gone(known):
@@ -119,7 +120,10 @@ class Sessions:
                 self._close_catalog(session)
 
     def usage(self, session: SparkSession, tag: str) -> Usage:
-        """Return the usage of the jobs with a tag; unknown on servers other than a warm engine."""
+        """Return the usage of the jobs with a tag.
+
+        The usage is unknown on servers other than a warm engine.
+        """
         if not is_remote(session):
             return read_usage(session.sparkContext, tag)
         return UNKNOWN if self._engine is None else self._engine.usage(tag)

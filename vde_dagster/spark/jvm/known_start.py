@@ -44,7 +44,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class KnownStart:
-    """Command that starts a JVM for Spark; the class path has Spark's and the packages' jars."""
+    """Command that starts a JVM for Spark."""
 
     java: str
     options: tuple[str, ...]

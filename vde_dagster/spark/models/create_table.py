@@ -183,8 +183,7 @@ def evolve_layout(
     """Apply a snapshot's layout to an existing table. Repeated calls are harmless.
 
     Args:
-        previous: The snapshot whose properties the table has; properties that the new snapshot
-            lacks are unset.
+        previous: The snapshot whose properties the table has.
     """
     physical, target = _physical_names(table, snapshot), handle.quoted
     types = handle.types()

@@ -31,7 +31,8 @@ def keep_ready(settings: Settings, modules: Callable[[], Sequence[str]]) -> None
     """Start the project's ready process if the engine runs and the process does not exist.
 
     Args:
-        modules: Returns the modules to import; for `module:function`, the function is called once.
+        modules: Function that returns the modules to import. In `module:function`, the function is
+            called once.
     """
     if sys.platform != "linux":
         return

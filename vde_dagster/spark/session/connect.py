@@ -198,11 +198,12 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
 
 
 def without_parameters(master: str) -> str:
-    """Return a master for messages, without its parameters, which may contain a token.
+    """Return a master for messages, without its parameters.
 
     >>> without_parameters("sc://spark.example:15002/;token=abc")
     'sc://spark.example:15002'
     """
+    # The parameters may contain a token.
     return master.partition("/;")[0]
 
 

@@ -24,7 +24,7 @@ def launch(config: dict[str, str], log_file: Path | None) -> KnownStart | None:
     """Start the JVM of this process, and Spark in it.
 
     Args:
-        config: Spark's configuration; secrets are passed after the start, not on the command line.
+        config: Spark's configuration, which may contain secrets.
         log_file: File for the JVM's output; a temporary file if None.
 
     Returns:

@@ -56,7 +56,7 @@ def start_session(
     the JVM, each with its own catalog, configuration and views.
 
     Args:
-        join: Starts or returns an existing session, in whose JVM this one is created.
+        join: Function that starts or returns a session, in whose JVM the new one is created.
     """
     with _lock:
         session = _off_main_thread(lambda: _start(settings, join))
@@ -110,13 +110,14 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Release a session; the last session of a JVM that was started here stops Spark."""
+    """Release a session."""
     global _started_here
     with _lock:
         _users.discard(id(session))
         if is_remote(session):
             session.stop()
             return
+        # The last session of a JVM that was started here stops Spark.
         if not _users and _started_here:
             if not has_ended():
                 session.sparkContext.stop()

@@ -150,7 +150,7 @@ def join_engine(
     Args:
         start: Whether to start a missing engine. An engine with another configuration then accepts
             no more users, and ends when it is idle.
-        given_up: If set, a starting engine is ended at once.
+        given_up: Event that ends a starting engine.
 
     Raises:
         NoSparkError: The engine does not start.
@@ -370,7 +370,10 @@ def _lock(file: IO[bytes], *, wait: bool = False, share: bool = False) -> None:
 
 
 def _is_locked(file: IO[bytes], *, by_sharers: bool = False) -> bool:
-    """Return whether another process has locked a file; `by_sharers`: shared locks count, too."""
+    """Return whether another process has locked a file.
+
+    With `by_sharers`, shared locks count, too.
+    """
     try:
         _lock(file, share=not by_sharers)
     except BlockingIOError:

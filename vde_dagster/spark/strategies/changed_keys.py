@@ -41,7 +41,8 @@ class KeysView:
 
     @property
     def is_listed(self) -> bool:
-        """Whether `may_be_in` is exact, because the key is one column whose values are listed."""
+        """Whether the key is one column whose values are listed."""
+        # If it is, `may_be_in` is exact.
         return len(self.columns) == len(self.values) == 1
 
     def may_be_in(self, side: str) -> str:
@@ -101,7 +102,7 @@ def keys_view(write: Write, rows: ComputedRows) -> Iterator[KeysView]:
 
 
 def select_rows(write: Write, keys: KeysView | None) -> DataFrame:
-    """Return the model's rows with the given keys; without `keys`, all rows."""
+    """Return the model's rows with the given keys, or all rows without `keys`."""
     if keys is None:
         return write.frame
     from pyspark.sql import functions

@@ -29,7 +29,7 @@ _LACKS = "the table lacks rows that its last fill wrote"
 
 
 class NotWrittenError(Exception):
-    """The changes cannot be written, and nothing was written; the message has the reason."""
+    """The changes cannot be written, and nothing was written."""
 
 
 def write_changes(write: Write, changed: ChangedRows | ChangedGroups) -> None:

@@ -66,7 +66,7 @@ def computed(frame: DataFrame) -> Iterator[ComputedRows]:
 
 
 def _collect_few(frame: DataFrame) -> ComputedRows | None:
-    """Return the rows as a local relation; None if they are many, or of nested types."""
+    """Return the rows as a local relation, or None if they are many or of nested types."""
     if not all(_is_exact_in_arrow(field.dataType) for field in frame.schema.fields):
         return None
     rows = frame.limit(_MOST_ROWS + 1).toArrow()

@@ -31,7 +31,7 @@ class CustomTarget:
         interval: The half-open UTC range to fill.
         anew: Whether the function must replace all rows of the table.
         properties: The model's `materialization_properties`.
-        columns: Physical columns by the model's columns; renamed columns keep their physical name.
+        columns: Physical columns by the model's columns. Renamed columns keep their physical name.
     """
 
     spark: SparkSession
@@ -49,7 +49,10 @@ class CustomTarget:
         return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
-        """Return Spark's writer (append, …) for rows; their columns may be in any order."""
+        """Return Spark's writer (append, …) for rows.
+
+        Their columns may be in any order.
+        """
         types = self._write.types
         given = {field.name.lower(): spark_type(field.dataType) for field in rows.schema.fields}
         snapshot = self._write.task.snapshot

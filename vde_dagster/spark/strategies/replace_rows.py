@@ -140,9 +140,10 @@ class _Totals:
 
 
 def _totals(write: Write, branch: str | None) -> _Totals:
-    """Return a branch's bytes, files and rows; a table of another program's commits is empty."""
+    """Return a branch's bytes, files and rows."""
     head = write.table.head(branch)
     summary = write.table.summary(head) if head is not None else {}
+    # A commit of another program may lack these figures: they count as 0.
     size, files, rows = (
         int(summary.get(f"total-{name}") or 0) for name in ("files-size", "data-files", "records")
     )

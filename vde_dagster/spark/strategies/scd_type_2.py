@@ -221,7 +221,10 @@ class Versions:
         return Write.sortable(value, self.types[name])
 
     def _compared(self, names: tuple[str, ...]) -> list[str]:
-        """Return the physical columns to compare; ALL means all columns except `updated_at`."""
+        """Return the physical columns to compare.
+
+        ALL means all columns except `updated_at`.
+        """
         if names != ALL:
             return [self._physical(name) for name in names]
         updated = self.kind.updated_at_name

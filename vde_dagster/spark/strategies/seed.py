@@ -25,7 +25,7 @@ class SeedFile(WholeTable):
     """Replaces all rows by the rows of the file."""
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-        """Read the file's values as text; the projection casts them to the table's types."""
+        """Read the file's values as text."""
         from vde_dagster.project.reading.seeds import read_seed
 
         if project_root is None:
@@ -37,4 +37,5 @@ class SeedFile(WholeTable):
         if not rows.num_rows:  # Spark cannot infer the schema of a table without rows.
             columns = ", ".join(f"{quote(name)} STRING" for name in rows.column_names)
             return session.createDataFrame([], columns)
+        # Later, the values are cast to the table's types.
         return session.createDataFrame(rows)

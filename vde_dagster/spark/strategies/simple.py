@@ -20,7 +20,8 @@ class WholeTable(Strategy):
         return None
 
     def digests_table(self, write: Write) -> bool:
-        """Return whether the fill writes only some rows, which may equal the rows before."""
+        """Return whether the fill writes only some rows."""
+        # These rows may equal the rows before.
         return write.task.changed is not None
 
     def write(self, write: Write) -> None:

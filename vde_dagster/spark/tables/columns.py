@@ -64,7 +64,7 @@ def cast_column(snapshot: Snapshot, column: str, has: str, wanted: str, added: F
 def fields_of_column(
     snapshot: Snapshot, column: str, type_: str, added: Fields
 ) -> ShownFields | None:
-    """Return the struct fields of a model's column; None if the table's column has the same.
+    """Return the struct fields of a model's column, or None if the table's column has the same.
 
     Args:
         type_: Spark SQL type of the table's column.

@@ -78,7 +78,7 @@ class Digester:
         return watched
 
     def result(self, rows: int | None) -> Output | None:
-        """Return the digests of the written rows; None if their number differs from `rows`."""
+        """Return the digests of the written rows, or None if their number differs from `rows`."""
         if self._observation is None:
             return None
         values = _values(self._observation)

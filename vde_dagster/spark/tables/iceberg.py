@@ -53,7 +53,10 @@ class Commit:
 
 
 class IcebergTable:
-    """A table as it was last read; each change through this object is a separate atomic commit."""
+    """A table as it was last read.
+
+    Each change through this object is a separate atomic commit.
+    """
 
     def __init__(
         self, session: SparkSession, catalog: str, ref: TableRef, lakehouse: Lakehouse
