@@ -34,7 +34,10 @@ _PLUGINS: Seam[Callable[..., Any]] = Seam("commands")
 
 
 class _Commands(SentenceGroup):
-    """Group of the built-in and plug-ins' commands; names may have two words: `vde plan reject`."""
+    """Group of the built-in and plug-ins' commands.
+
+    Names may have two words, as `vde plan reject`.
+    """
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return a built-in command, or else a plug-in's command."""

@@ -38,7 +38,7 @@ def run_main_job(
     """Plan and apply a project to an environment through its Dagster jobs.
 
     Args:
-        console: Console for progress (stderr); the result and sample rows go to stdout.
+        console: Console for progress, on stderr. The result and sample rows go to stdout.
         yes: Whether published columns may break.
 
     Returns:

@@ -86,7 +86,7 @@ class Output:
             )
 
     def note(self, text: str) -> None:
-        """Print a message on stderr; `[bold]…[/]` markup is rendered."""
+        """Print a message on stderr, with `[bold]…[/]` markup rendered."""
         if not self.as_json:
             self.err.print(text)
 
