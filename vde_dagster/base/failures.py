@@ -78,7 +78,7 @@ class Problem:
     """A problem in a project's files for its author to fix.
 
     Args:
-        certain: Whether the problem is an error; otherwise it is a warning, which stops nothing.
+        certain: Whether the problem is an error, not a warning.
         untyped: Whether the problem is an error only because a column's type is unknown.
         fixes: Alternative edits that fix the problem; by default the hint's edits.
     """
@@ -122,7 +122,10 @@ class QueryPlace:
 
 @dataclass(frozen=True, slots=True)
 class FailedAudit:
-    """A blocking audit with failing rows; `sample` has up to five of them, as texts by column."""
+    """A blocking audit with failing rows.
+
+    `sample` has up to five of these rows, as texts by column.
+    """
 
     audit: str
     rows: int

@@ -27,10 +27,8 @@ Part = bytes | str | int | None
 
 
 def digest(*parts: str | None) -> str:
-    """Hash a sequence of texts to 32 hexadecimal digits; None differs from every text.
-
-    The encoding is injective, so no two sequences collide by concatenation.
-    """
+    """Hash a sequence of texts to 32 hexadecimal digits; None differs from every text."""
+    # The encoding is injective, so no two sequences collide by concatenation.
     texts = (None if part is None else part.encode("utf-8", "surrogatepass") for part in parts)
     return content_digest(
         b"".join(b"n;" if text is None else b"%d:%b" % (len(text), text) for text in texts)
@@ -74,7 +72,10 @@ def _encoded(part: Part) -> bytes:
 
 
 def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
-    """Hash a tagged sequence of values; the tag separates different kinds of objects."""
+    """Hash a tagged sequence of values.
+
+    The tag separates different kinds of objects.
+    """
     return digest_values(tag, *parts)
 
 

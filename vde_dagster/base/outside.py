@@ -91,7 +91,10 @@ def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
 
 
 def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    """Hash the values of environment variables, including unset ones; `*` means all."""
+    """Hash the values of environment variables, including unset ones.
+
+    The name `*` means all variables.
+    """
     asked = set(names)
     if "*" in asked:
         asked |= set(environment)

@@ -174,16 +174,14 @@ class Seam(Generic[Part]):
 
 
 def plugin_files() -> frozenset[str]:
-    """Return the files that determine how other distributions' plug-ins behave in this process.
-
-    They are the imported modules of a plug-in's package, and the distribution's metadata, which
-    contains its version.
-    """
+    """Return the files that determine how other distributions' plug-ins behave in this process."""
     others = [plugin for plugin in _imported if plugin.distribution not in (PACKAGE, SLIM)]
     if not others:
         return frozenset()
     packages = frozenset(plugin.entry.module.partition(".")[0] for plugin in others)
     found = _files_of_modules(packages, len(sys.modules), next(reversed(sys.modules)))
+    # The files are the imported modules of a plug-in's package, and the distribution's metadata,
+    # which contains its version.
     return found.union(plugin.metadata for plugin in others if plugin.metadata)
 
 

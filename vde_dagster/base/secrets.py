@@ -72,7 +72,7 @@ def names_secret(name: str) -> bool:
 
 
 def remember_secret(value: str | None) -> None:
-    """Record a secret value, which is masked in all texts from now on."""
+    """Record a secret value, to be masked in all texts from now on."""
     if value is None or len(value.strip()) < _SHORTEST or value in _known:
         return
     with _lock:
@@ -149,7 +149,7 @@ def _masked_parameter(found: re.Match[str]) -> str:
 
 
 class _MaskedStream:
-    """A text stream that masks secrets in written text; other calls go to the real stream."""
+    """A text stream that masks secrets in written text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -212,7 +212,9 @@ def names_a_day(text: str) -> bool:
 
 
 def relative_instant(text: str, now: datetime) -> datetime:
-    """Return the instant that a text names; days and longer units are counted from midnight.
+    """Return the instant that a text names.
+
+    Days and longer units are counted from midnight.
 
     Args:
         text: `now`, `today`, `yesterday`, `tomorrow`, `N UNITs ago` or `N UNITs from now`.
