@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def simple_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> PlainTable:
-    """Build a plain table; texts are printed without markup."""
+    """Build a plain table of texts, which are printed without markup."""
     texts = [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
     return PlainTable(tuple(headers), texts)
 
