@@ -134,7 +134,7 @@ def first_metadata(new: NewTable, now_ms: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """A commit without data files, which a branch of a new table can point to."""
+    """An empty commit that a branch of a new table can point to."""
 
     snapshot_id: int
     manifest_list: str

@@ -111,7 +111,7 @@ class _NotCommittedError(StoreError):
 
 
 def _applied_already(lakehouse: LakeHandles, publication: Publication) -> Environment | None:
-    """Return the environment that the publication's plan created if it was already applied."""
+    """Return the environment of a publication's plan if the plan was already applied."""
     store, name = lakehouse.store, publication.environment.name
     plan_id = publication.plan_id
     if plan_id is None:
@@ -332,7 +332,7 @@ def _leave_production_alone(
 
 
 def _leave_others_alone(conn: Connection, lakehouse: LakeHandles, publication: Publication) -> None:
-    """Check that no environment, except those to hold, shows a table that is rolled back."""
+    """Check that no environment, except environments to hold, shows a table that is rolled back."""
     tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
     shown = lakehouse.store.shown.other_environments(publication.environment.name, tables, conn)
     told = {one.environment.name for one in publication.holding}

@@ -143,7 +143,11 @@ def _struct(
 
 
 def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return list offsets that start at 0, the position of the first element, and their count."""
+    """Return the offsets of lists from 0.
+
+    Returns:
+        The offsets, the first element's position, and the number of elements.
+    """
     start, end = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
     # Arrow accepts a mask only if the offsets are not a slice of others.
     return pc.subtract(offsets, pa.scalar(start, offsets.type)), start, end - start
