@@ -203,7 +203,7 @@ class ProjectStore:
     warehouse: str | None = None
     """The warehouse for which the store was opened, as `normal_location` spells it."""
     require_models: Callable[[], None] = _no_requirement
-    """Raises where the folder for which the store was opened has no models."""
+    """Raises an error if the project folder of the store has no models."""
 
     def owner(self, connection: Connection | None = None) -> ProjectIdentity | None:
         """Return the project that owns the state, or None before the first publication."""

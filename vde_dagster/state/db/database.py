@@ -287,9 +287,9 @@ class Database:
         self.clock: Clock = clock or own
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
-        """Origin of this process's outbox records, to recognize them; see `state.db.outbox`."""
+        """Origin of this process's outbox records; see `state.db.outbox`."""
         self.before_writing: Callable[[], object] | None = None
-        """Called before the first writing transaction; raises where nothing may be written."""
+        """Called before the first writing transaction; raises an error if that is forbidden."""
         self._turn = threading.Lock()
 
     @property
@@ -505,7 +505,7 @@ class Database:
         values: Iterable[Any],
         connection: Connection | None = None,
     ) -> list[Any]:
-        """Read the rows of a query whose column has one of the given values."""
+        """Read the rows of a query that have one of the given values in a column."""
         with self.reading(connection) as conn:
             return list(among(conn, query, column, values))
 

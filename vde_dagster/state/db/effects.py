@@ -77,7 +77,7 @@ class SystemClock:
 
 
 class ServersClock:
-    """The clock of a database's server: the machine's, plus the measured difference."""
+    """The clock of a database's server: the machine's clock plus the measured difference."""
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
         self.machine: Clock = machine or SystemClock()

@@ -50,7 +50,7 @@ _ROW = schema.outbox.c
 _CURSOR = "cursor"
 _LEFT = "#left"
 _IS_RECORD = _ROW.kind.not_in(("store", _CURSOR))
-"""Other rows are the store's name and, as origins, the cursors of consumers."""
+"""Condition for records; other rows have the store's name or the cursor of a consumer."""
 _UNNUMBERED = select(_ROW.seq).where(_ROW.number.is_(None), _ROW.kind != _CURSOR).order_by(_ROW.seq)
 _STORE = select(_ROW.seq).where(_ROW.kind == "store")
 """The only row with the store's name: the lock on numbering."""

@@ -53,7 +53,7 @@ def among(
     values: Iterable[Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of a query whose column has one of the given values."""
+    """Yield the rows of a query that have one of the given values in a column."""
     found = _with_values(query, column)
     for part in chunks(list(dict.fromkeys(values))):
         yield from connection.execute(found, {**(parameters or {}), "among": part})
@@ -61,7 +61,7 @@ def among(
 
 @lru_cache(maxsize=256)
 def _with_values(query: Any, column: ColumnElement[Any]) -> Any:
-    """Return a query for the rows whose column has one of the parameter's values."""
+    """Return a query for the rows that have one of the parameter's values in a column."""
     return query.where(column.in_(bindparam("among", expanding=True)))
 
 

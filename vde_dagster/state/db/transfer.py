@@ -39,8 +39,9 @@ from vde_dagster.state.db.schema import SCHEMA_VERSION
 
 FORMAT = "vde-state-1"
 _BATCH = 500
+# Leases are not part of the record of work. Rights belong to a server.
 _LEFT_OUT = {"vde_leases"}
-"""Leases are not part of the record of work; rights, also left out, belong to a server."""
+"""Tables that are not exported."""
 
 
 def transferred_tables() -> list[Table]:

@@ -366,10 +366,11 @@ def _row(head: Head) -> dict[str, Any]:
 _PIN, _TABLE, _ENVIRONMENT = schema.pins.c, schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
 _END = schema.environment_versions.alias("the_end")
+# Versions from before the end of an environment keep nothing.
 _BEFORE_END = exists().where(
     _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
 )
-"""Condition without versions from before an environment was dropped, which keep nothing."""
+"""Condition that the environment was dropped in this version or in a later one."""
 _KEPT = (
     schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
     .join(schema.environments, _ENVIRONMENT.environment == _PIN.environment)

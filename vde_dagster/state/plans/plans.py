@@ -43,7 +43,7 @@ _MOST_WAITING = 30
 """Number of the latest open plans that are searched for waiting plans."""
 _BY_ID = select(schema.plans).where(schema.plans.c.plan_id == bindparam("of"))
 _MOST_COMPARED = 5
-"""Number of the latest open plans that are compared with a new one; each can have many models."""
+"""Number of the latest open plans that are compared with a new plan."""
 CLOSED = ("superseded", "rejected")
 """Statuses of plans that were not applied, and never can be."""
 

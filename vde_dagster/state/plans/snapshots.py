@@ -162,7 +162,7 @@ class SnapshotStore:
         return {key: tuple(map(tuple, json.loads(columns))) for key, columns in found.items()}
 
     def foreign_view_types(self, unreadable: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield each snapshot whose columns differ from the columns in its stored view types.
+        """Yield the id and an error for each snapshot that differs from its stored view types.
 
         Args:
             unreadable: Ids of unreadable snapshots, to leave out.

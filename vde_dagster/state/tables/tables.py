@@ -229,7 +229,7 @@ class TableStore:
         _update(connection, replace(known, columns=(*kept, *given.values())))
 
     def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
-        """Record a preview as created, in the transaction of the commit that creates its branch."""
+        """Record a new preview, in the transaction of the commit that creates its branch."""
         assert table.preview is not None
         base = self.get(table.preview.of, connection)
         # The preview fills partly filled units itself.
