@@ -53,7 +53,7 @@ class NamedSource:
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return the expression of a column, as seen outside of the outer joins in `wraps`."""
+        """Return the expression of a column outside of the outer joins in `wraps`."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)

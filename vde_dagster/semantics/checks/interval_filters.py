@@ -175,7 +175,7 @@ def _type_text(value: exp.Expr) -> str | None:
 
 
 def _grain(value: exp.Expr) -> timedelta | None:
-    """Return the smallest distance between two values, a day for a DATE; None if unknown."""
+    """Return the smallest difference between two values, or None if unknown."""
     kind = infer(value)
     if kind is not None and kind.this in (exp.DType.DATE, exp.DType.TEXT):
         return _DAY

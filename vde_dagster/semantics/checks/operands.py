@@ -95,7 +95,7 @@ def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Findin
 
 
 def untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
-    """Return the finding for an operator on columns of unknown types, with the columns' names."""
+    """Return the finding for an operator on columns of unknown types."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
     message = f"{what} on {origin.name}, and the type of {names} is unknown"

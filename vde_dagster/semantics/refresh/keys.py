@@ -88,7 +88,7 @@ def key_steps(
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> KeySteps:
-    """Do the work of `find_key_steps` for a query that is already qualified."""
+    """Derive the key steps of a query that is already qualified; see `find_key_steps`."""
     steps = tuple(
         Step(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)

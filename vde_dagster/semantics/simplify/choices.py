@@ -127,7 +127,7 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
 
 
 def is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE if a condition is true, and otherwise FALSE, never NULL."""
+    """Return an expression that is TRUE if a condition is true, and FALSE otherwise."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))

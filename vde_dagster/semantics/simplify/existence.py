@@ -151,7 +151,7 @@ def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
 
 
 def ask_before_grouping(parts: Parts) -> None:
-    """Move EXISTS and NOT EXISTS on a grouping's keys into the grouping, outer queries first."""
+    """Move EXISTS and NOT EXISTS on a grouping's keys into the grouping."""
     for group in reversed(list(parts.groups)):
         for condition in list(group.conditions):
             asked = condition.parts[0] if condition.tag == "not" else condition

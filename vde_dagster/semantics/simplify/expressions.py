@@ -99,7 +99,7 @@ def simplify_expressions(parts: Parts) -> None:
 class Simplifier:
     """Applies the rules to the expressions of one query.
 
-    `present` are expressions for which a condition excludes NULL.
+    `present` are expressions that are not NULL because of a condition.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:

@@ -60,7 +60,7 @@ _OF_TIME = frozenset(
 class Facts:
     """Determines facts about the expressions of one query.
 
-    `present` are expressions for which a condition excludes NULL.
+    `present` are expressions that are not NULL because of a condition.
     """
 
     def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:

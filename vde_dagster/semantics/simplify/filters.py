@@ -26,7 +26,7 @@ from vde_dagster.semantics.simplify.parts import Parts
 
 
 def move_filters(parts: Parts) -> None:
-    """Add the implied conditions to all groups, inner groups first, then push conditions down."""
+    """Add implied conditions to all groups, and push conditions down."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
@@ -55,7 +55,7 @@ def move_filters(parts: Parts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
-    """Return conditions and the conditions they imply, or FALSE for a contradiction."""
+    """Return conditions together with their implied conditions, or FALSE for a contradiction."""
     found = closed(conditions, parts.terms)
     # FALSE would hide an error that a part of the group may raise.
     return found if not _empty(found) or _may_be_dropped(group) else conditions
@@ -149,7 +149,7 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
 
 
 def put_constants(parts: Parts) -> None:
-    """Replace columns that are constant in a group by literals, inner groups first."""
+    """Replace columns that are constant in a group by literals."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
@@ -208,7 +208,7 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
 
 
 class _Above:
-    """Access to the expressions computed from a group's rows, such as a query's outputs."""
+    """Changes the expressions that are computed from a group's rows."""
 
     def __init__(self, parts: Parts) -> None:
         self.derived = {source.group: source for source in parts.derived() if source.op != "left"}

@@ -38,7 +38,7 @@ OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
 
 
 def drop_groupings(parts: Parts) -> None:
-    """Remove groupings without effect, outer ones first, and all unused columns."""
+    """Remove groupings without effect, and all unused columns."""
     found = [source for source in parts.derived() if source.op == "agg"]
     if not found or (len(found) == len(parts.rels) == 1 and not _is_unique(found[0], parts)):
         return
@@ -209,7 +209,8 @@ def _is_plain(node: Node) -> bool:
 
 
 def _keeps_some_rows(source: Derived) -> bool:
-    """Return whether a LIMIT keeps a row if any exists, and its sort keys cannot fail."""
+    """Return whether a LIMIT certainly keeps a row if there are any."""
+    # The sort keys must not be able to fail.
     limit, offset, *keys = source.args
     by = [key.parts[-1] for key in keys if key.tag == "sort"]
     own = source.group.sources

@@ -110,7 +110,7 @@ _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
 
 
 def merge_totals(parts: Parts) -> None:
-    """Merge a grouping over another grouping into one, inner groupings first."""
+    """Merge a grouping over another grouping into one grouping."""
     if sum(source.op == "agg" for source in parts.derived()) < 2:
         return
     uses = Uses.collect(parts.top)

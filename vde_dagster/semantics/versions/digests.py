@@ -394,7 +394,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the frame that contains the sources, and how many levels above this one it is."""
+        """Return the frame that contains the sources, and its number of levels above this frame."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
@@ -405,7 +405,7 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Closed:
-    """Result of hashing a group: the digest of its rows, and its frame.
+    """Result of hashing a group.
 
     `sole` is the group's only source, if the group has exactly the rows of this source.
     """

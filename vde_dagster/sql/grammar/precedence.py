@@ -168,7 +168,7 @@ class _Bracketer:
         return before not in _ENDS and before not in (T.DOT, T.PLUS, T.PIPE_SLASH)
 
     def _ended(self, run: _Run, index: int, kind: TokenType) -> _Run:
-        """End the expression before a word or comma, and return the one that begins after it."""
+        """End the expression before a word or comma, and return the next expression."""
         following = _Run(index + 1)
         if kind in _PREDICATES:
             run.predicate = following.predicate = True

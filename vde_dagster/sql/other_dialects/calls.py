@@ -48,7 +48,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _struct(node: exp.Struct | exp.StarMap, dialect: str) -> None:
-    """Name struct fields after their columns, as Spark and the dialects do.
+    """Name the fields of structs after their columns.
 
     Raises:
         Unwritable: The dialect is Snowflake, which leaves out keys without a value.

@@ -88,7 +88,7 @@ def row_in_list(node: exp.In, dialect: str) -> Made:
 
 
 def value_in_query(node: exp.In, dialect: str) -> Made:
-    """Rewrite `x IN (SELECT …)` so that it can be NULL, unless it is a condition."""
+    """Rewrite `x IN (SELECT …)` outside of conditions, so that it can be NULL."""
     if node.args.get("query") is None or _is_condition(node):
         return None
     found = exp.If(this=node.copy(), true=exp.true())

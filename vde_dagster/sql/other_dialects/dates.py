@@ -233,7 +233,8 @@ def _interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return the full name of a unit, which SQL Server may abbreviate."""
+    """Return the full name of a unit of time."""
+    # SQL Server has abbreviations of units.
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 

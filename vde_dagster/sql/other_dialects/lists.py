@@ -42,7 +42,7 @@ def note_subscripts(tree: exp.Expr, dialect: str) -> None:
 
 
 def subscript(node: exp.Bracket, dialect: str) -> Made:
-    """Rewrite `x[n]` with the dialect's first index and its result outside of the list.
+    """Rewrite `x[n]` with the dialect's first index, and its result for a missing element.
 
     Raises:
         Unwritable: The subscript is a slice, or its result is unknown.
@@ -124,8 +124,8 @@ def require_all_values(node: exp.Limit | exp.Fetch, dialect: str) -> Made:
     """Check that a LIMIT has no form that SQLGlot would drop for Spark.
 
     Raises:
-        Unwritable: The LIMIT belongs to an aggregate, has ties or is a percentage. Or it follows an
-            ORDER BY expression that uses a column with the same name as an alias in SELECT.
+        Unwritable: The LIMIT belongs to an aggregate, has ties or is a percentage, or the query's
+            ORDER BY has an expression with a column that is also an alias in SELECT.
     """
     options = node.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):

@@ -104,7 +104,8 @@ _CUTTING = frozenset(
 
 
 def _with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite `CAST(a AS VARCHAR(5))` as a cast to STRING, shortened if the dialect shortens."""
+    """Rewrite casts such as `CAST(a AS VARCHAR(5))` as casts to STRING."""
+    # In some dialects, the cast cuts the text to its length.
     bounded = (exp.DType.VARCHAR, exp.DType.NVARCHAR)
     for cast in reversed(list(tree.find_all(exp.Cast))):  # What is inside comes first.
         usual = dialect in ("tsql", "fabric") and cast.to.this in bounded  # 30 characters.
