@@ -186,12 +186,10 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Include in-place type changes of parents' columns in a version.
-
-    These columns keep their versions. A new field affects only outputs that read the whole column;
-    a wider type affects every output that reads the column. Without a `query`, as for Python code,
-    all columns of the parents are read.
-    """
+    """Include in-place type changes of parents' columns in a version."""
+    # These columns keep their versions. A new field affects only outputs that read the whole
+    # column. A wider type affects every output that reads the column. Without a `query`, as for
+    # Python code, all columns of the parents are read.
     changed = {
         (str(name), column.lower()): digest("fields", *(text for one in own for text in one.texts))
         for name, snapshot in parents.items()

@@ -147,7 +147,8 @@ class _Building:
         self._unseen: set[ModelName] = set()
 
     def run(self, workers: Workers | None) -> None:
-        """Build all snapshots, with workers if there are many to build."""
+        """Build all snapshots."""
+        # Workers are used if there are many to build.
         built = 0
         for number, name in enumerate(self._order):
             if workers is not None and workers.count and built >= (not workers.owners) * _FEW:

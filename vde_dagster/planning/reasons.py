@@ -9,9 +9,10 @@ from vde_dagster.base.names import ModelName
 
 
 class ReasonCode(str, Enum):
-    """Kind of a reason; the comment at each code lists what `Reason.names` contains."""
+    """Kind of a reason."""
 
     # The model itself.
+    # The comment at each code lists what `Reason.names` contains.
     ADDED = "added"
     REMOVED = "removed"
     UNREADABLE = "unreadable"

@@ -41,7 +41,7 @@ class Output:
 
     Args:
         sets: The sets of columns with digests.
-        tiles: The digests of each range. A single tile if the digests cover the whole table.
+        tiles: The digests of each range, or of the whole table.
         whole: Whether the digests cover all rows of the table, not only the rows of the fill.
         same: Indexes of the sets in `sets` whose values the fill did not change.
         against: Iceberg snapshots of the earlier fills that `same` was compared with.

@@ -69,18 +69,18 @@ def pair_columns(
 ) -> tuple[ColumnPair, ...]:
     """Match each column of the later version to the earlier column that it continues.
 
-    A column of the same name and meaning is preferred; then a renamed column of the same meaning;
-    then a column of the same name, whose values are compared as they are. A column whose type does
-    not widen into the new type is never matched: its values might not be convertible.
-
-    With `same_table`, one physical table serves both versions, and columns of the same place have
-    the same meaning.
+    Args:
+        same_table: Whether one physical table serves both versions.
 
     >>> old = [ViewColumn("a", "INT", "1"), ViewColumn("b", "INT", "2")]
     >>> new = [ViewColumn("b", "INT", "1"), ViewColumn("c", "INT", "3")]
     >>> [(one.after.name, one.before and one.before.name) for one in pair_columns(old, new)]
     [('b', 'a'), ('c', None)]
     """
+    # A column of the same name and meaning is preferred, then a renamed column of the same meaning,
+    # then a column of the same name, whose values are compared as they are. A column whose type
+    # does not widen into the new type is never matched, because its values might not be
+    # convertible. In one physical table, columns of the same place have the same meaning.
     left = dict(enumerate(before))
     found: dict[int, ViewColumn] = {}
 

@@ -50,11 +50,6 @@ def read_by(
 ) -> tuple[Leg, ...] | ByLineage | None:
     """Choose the method of comparing two snapshots of one table.
 
-    Iceberg's changelog returns the rows of a range of commits only if no delete files exist
-    ("Delete files are currently not supported in changelog scans"), even for a range that only adds
-    rows. Row lineage (https://iceberg.apache.org/spec/#row-lineage) needs one snapshot to be an
-    ancestor of the other.
-
     Args:
         before: Commits up to the earlier version's snapshot, newest first, without expired ones;
             empty for a table without commits.
@@ -65,6 +60,10 @@ def read_by(
         The legs of commits to read, back to the common ancestor, then forwards; None if reading
         both snapshots as a whole is required, or is less work.
     """
+    # Iceberg's changelog returns the rows of a range of commits only if no delete files exist
+    # ("Delete files are currently not supported in changelog scans"), even for a range that only
+    # adds rows. Row lineage (https://iceberg.apache.org/spec/#row-lineage) needs one snapshot to be
+    # an ancestor of the other.
     paths = _paths(before, after)
     if paths is None:
         return None
@@ -198,7 +197,8 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
 
 def is_comparable(type_: str) -> bool:
-    """Return whether rows can be compared by a column; false if a variant is nested in its type."""
+    """Return whether rows can be compared by a column of a type."""
+    # A variant cannot be compared, even nested in a type.
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
 
@@ -463,10 +463,7 @@ def view_query(
 
 
 def grouped_by(value: str, type_: str) -> str:
-    """Write the expression to group a value by: the value itself if Spark can group by its type.
-
-    Maps need another expression: Spark 4.1 sorts maps to group by them, and then treats NULL like
-    0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.
+    """Write the expression to group a value by, which is the value if Spark can group by its type.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')
@@ -475,6 +472,8 @@ def grouped_by(value: str, type_: str) -> str:
     >>> grouped_by("c0", "struct<a:int,b:map<string,int>>")
     "IF(c0 IS NULL, NULL, named_struct('f0', c0.`a`, 'f1', array_sort(map_entries(c0.`b`))))"
     """
+    # Maps need another expression. Spark 4.1 sorts maps to group by them, and then treats NULL like
+    # 0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.
     return _form(value, type_.strip(), 0)
 
 

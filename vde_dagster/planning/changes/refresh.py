@@ -219,7 +219,7 @@ class RefreshCosts:
         return _dot(self.changes, _parts(sizes, from_changes=True))
 
     def estimate(self, sizes: RefreshSizes) -> Estimate:
-        """Estimate the seconds of both ways."""
+        """Estimate the seconds of both methods."""
         return Estimate(self.whole_seconds(sizes), self.changes_seconds(sizes))
 
     def fit(self, fills: Iterable[MeasuredFill], newest: int | None = None) -> RefreshCosts:

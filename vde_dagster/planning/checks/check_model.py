@@ -205,7 +205,7 @@ def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> 
 
 
 def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
-    """Return the length of a partition in time; None if the partition may not be by time."""
+    """Return the length of a partition in time, or None if the partition may not be by time."""
     match = _PARTITION.match(text)
     transform, column = (match[1] or "", match[2]) if match else ("", "")
     if transform.lower() in _LASTING:
@@ -214,7 +214,7 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
 
 
 def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parents that a kind reads by commits, and that have no table or are not in the query."""
+    """Find parents read by commits that have no table or are not in the query."""
     model = known.model
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:

@@ -115,7 +115,7 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:
-    """Find words in a header, each after the previous one; return the place of the last."""
+    """Return the place of the last of some words, each after the previous one, in a header."""
     if model.python is not None:
         return model.location
     header = _header(model.source, model.location.line or 1)

@@ -45,7 +45,7 @@ class ViewNames:
         return self.environment == PRODUCTION and self.mode == "dev_only"
 
     def ref(self, name: ModelName) -> TableRef:
-        """Name a model's view: `db__dev.model`, or `db.model__dev`."""
+        """Return the name of a model's view, such as `db__dev.model` or `db.model__dev`."""
         if self.environment == PRODUCTION:
             return TableRef(name.namespace, name.name)
         if self.suffix == "table":

@@ -103,7 +103,8 @@ class Cadence:
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
-        """Return a model's cadence; only this method reads the properties that determine it."""
+        """Return a model's cadence."""
+        # Only this method reads the properties that determine it.
         unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
         return cls(model.cron, model.cron_tz, unit, model.allow_partials, model.until_now)
 
@@ -156,7 +157,8 @@ class Cadence:
         return IntervalSet.of(found)
 
     def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
-        """Return the last complete unit that is due: the slot that a whole-table kind fills."""
+        """Return the last complete unit that is due."""
+        # This is the slot that a whole-table kind fills.
         end = self.due_until(now, ignore_cron=ignore_cron)
         return Interval(self.unit.shift(end, -1), end)
 
@@ -176,7 +178,8 @@ class Cadence:
 
 @functools.cache
 def largest_unit(cron: str) -> IntervalUnit:
-    """Return the largest unit that fits between two ticks, five minutes at least."""
+    """Return the largest unit that fits between two ticks."""
+    # The smallest unit is five minutes.
     gap = shortest_gap(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
     return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

@@ -122,8 +122,9 @@ class PartitionMeaning(IncrementalMeaning):
 
 @meaning_for(IncrementalUnmanaged)
 class UnmanagedMeaning(PartitionMeaning):
-    """Rules of kinds that keep the rows of all fills, except with `insert_overwrite`."""
+    """Rules of kinds that keep the rows of all fills."""
 
+    # With `insert_overwrite`, fills replace rows.
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on whether fills replace whole partitions."""
         kind = IncrementalUnmanaged.from_model(model)

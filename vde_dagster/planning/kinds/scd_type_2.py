@@ -25,10 +25,8 @@ class ScdMeaning(Meaning):
     # that causes a new table is part of the row version. Then the readers of the table are
     # recomputed, too.
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version.
-
-        It includes the key, the compared columns, the source of the validity times, and `marks`.
-        """
+        """Return the row version."""
+        # It includes the key, the compared columns, the source of the validity times, and `marks`.
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         plain = all(part_column(part) is not None for part in kind.unique_key)

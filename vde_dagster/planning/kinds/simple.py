@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 class WholeMeaning(Meaning):
-    """Rules of a table that is written as a whole; its blocking audits check all of its rows."""
+    """Rules of a table that is written as a whole."""
 
+    # Its blocking audits check all of its rows.
     replaces_all = True
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

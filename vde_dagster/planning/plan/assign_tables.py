@@ -44,17 +44,16 @@ def assign_tables(
     starts: Mapping[ModelName, datetime],
     unique_id: Callable[[], str],
 ) -> dict[ModelName, PhysicalTable]:
-    """Assign a physical table to every snapshot that has data; equal models share a table.
-
-    A table that no definition can fill any more is used only if it has no missing intervals. Tables
-    computed from a preview are used only in environments that show the preview. No environment
-    shows a table and its preview, or two previews of one table, because a publication changes the
-    metadata pointer of each Iceberg table once.
+    """Assign a physical table to every snapshot that has data.
 
     Raises:
         UsageError: A table that is changed in place no longer exists, or two models would have
             previews of one table.
     """
+    # Equal models share a table. A table that no definition can fill any more is used only if it
+    # has no missing intervals. Tables computed from a preview are used only in environments that
+    # show the preview. No environment shows a table and its preview, or two previews of one table,
+    # because a publication changes the metadata pointer of each Iceberg table once.
     assignment = _Assignment(environment, snapshots, state, window, starts, unique_id)
     out: dict[ModelName, PhysicalTable] = {}
     for name, snapshot in snapshots.items():
@@ -381,7 +380,8 @@ def _with_new_fields(
 def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
     """Return a table as recorded after a new definition is deployed to it.
 
-    `widened` maps output columns to their new Spark SQL types.
+    Args:
+        widened: New Spark SQL types by output column.
     """
     types = {
         physical: widened[output]

@@ -91,12 +91,11 @@ def with_audits_of_fills(
 ) -> tuple[PlannedModel, ...]:
     """Choose the audits again for a plan that computes only some of its models.
 
-    The audits of computed models run with their fills. This function adds the audits of views over
-    computed models, and of external tables that computed models read.
-
     Args:
         beside: Whether the plan keeps its other work, and therefore also its existing audits.
     """
+    # The audits of computed models run with their fills. This function adds the audits of views
+    # over computed models, and of external tables that computed models read.
     models = tuple(models)
     found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
     due = _outside(models, found)

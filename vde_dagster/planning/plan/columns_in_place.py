@@ -128,7 +128,10 @@ class ColumnsInPlace:
         was: str,
         own: Fields,
     ) -> bool:
-        """Keep a nested column and merge its fields; return False if its whole type changes."""
+        """Keep a nested column and merge its fields.
+
+        Returns false if the column's whole type changes.
+        """
         if not (is_nested(was) and is_nested(column.type) and is_nested(place.type)):
             return False
         assert column.type is not None

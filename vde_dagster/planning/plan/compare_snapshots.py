@@ -80,8 +80,9 @@ Pair = tuple[Snapshot, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Reasons why models changed: the cause first, then its path to the model."""
+    """Reasons why models changed."""
 
+    # The cause comes first, then its path to the model.
     changed: Mapping[ModelName, Pair]
     _own: dict[ModelName, list[Reason]] = field(default_factory=dict)
     _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)

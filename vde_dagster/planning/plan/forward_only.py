@@ -186,10 +186,9 @@ class ForwardOnly:
     def _note_recomputation(
         self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
     ) -> None:
-        """Report that a model is recomputed.
-
-        It is an error for a model with a physical version, and a warning for a forward-only model.
-        """
+        """Report that a model is recomputed."""
+        # This is an error for a model with a physical version, and a warning for a forward-only
+        # model.
         model = plain.model
         refuses = model.physical_version is not None
         if refuses or model.kind.forward_only:
@@ -218,10 +217,9 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether an environment previews the definition, so that it stays forward-only.
-
-        If another environment has recomputed the model, the user must choose.
-        """
+        """Return whether an environment previews the definition."""
+        # A definition that is previewed stays forward-only. If another environment has recomputed
+        # the model, the user must choose.
         seen = [
             previewed
             for previewed in self.state.previews.get(plain.name, ())

@@ -179,7 +179,8 @@ class ParentCoverage:
 
 
 def _reads_whole(snapshot: Snapshot) -> bool:
-    """Return whether each fill reads all rows of the model's parents, not only an interval."""
+    """Return whether each fill reads all rows of the model's parents."""
+    # Other fills read only an interval.
     return snapshot.cadence.until_now and snapshot.model.kind.interval_column is None
 
 

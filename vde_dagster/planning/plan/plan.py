@@ -159,7 +159,8 @@ class PlannedModel:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether a change keeps all rows: only metadata changes, or a table is reused."""
+        """Whether a change keeps all rows."""
+        # Either only metadata changes, or a table is reused.
         return self.category in (Category.METADATA, Category.REUSE)
 
     @property
@@ -222,10 +223,8 @@ class Proposal:
     author: str = ""
 
     def matches_files(self, files: str) -> bool:
-        """Return whether the plan was made from project files with this hash.
-
-        Return true if the plan has no hash of files.
-        """
+        """Return whether the plan was made from project files with this hash."""
+        # This is also true if the plan has no hash of files.
         return self.files in ("", files)
 
 

@@ -286,7 +286,8 @@ class _Planner:
     ) -> tuple[bool, Reason | str]:
         """Return whether a run may skip a model.
 
-        The second value is the reason why no run may ever skip the model, or an empty text.
+        Returns:
+            Whether it may, and the reason why no run may ever skip the model, or an empty text.
         """
         if not work.intervals or table is None or self.request.options.full:
             return False, ""

@@ -87,9 +87,6 @@ def restate(
 ) -> Restatement:
     """Make a run's plan compute ranges of chosen models and of their descendants again.
 
-    Descendants are computed in whole intervals of their cadence, also through views; no model is
-    computed beyond its filled ranges.
-
     Args:
         plan: A run's plan of what an environment shows.
         wanted: The ranges to compute again (UTC).
@@ -97,6 +94,8 @@ def restate(
         fills_missing: Whether to also fill intervals in these ranges that were never filled.
         beside: Whether the plan also keeps its other work.
     """
+    # Descendants are computed in whole intervals of their cadence, also through views. No model is
+    # computed beyond its filled ranges.
     seen = _Seen(plan, protected)
     models = tuple(
         seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
@@ -150,12 +149,11 @@ def restate_published(
 def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
     """Check that a restatement does not replace a table by a table with fewer filled ranges.
 
-    A run assigns another table to a model if a parent's table was replaced, for example by a
-    preview, after production stopped showing the table that it shared with the environment.
-
     Raises:
         UsageError: A model would get a table that lacks ranges of its current table.
     """
+    # A run assigns another table to a model if a parent's table was replaced, for example by a
+    # preview, after production stopped showing the table that it shared with the environment.
     for model in run.models:
         before = shown.get(model.name)
         if model.table is None or before is None or model.table.id == before.id:
@@ -231,7 +229,7 @@ class _Seen:
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:
-        """Return the reason why a table must not be computed again; None if it may be."""
+        """Return the reason why a table must not be computed again, or None if it may be."""
         kind = snapshot.model.kind
         if table.id in self.protected:
             return RefusalCode.PRODUCTION_TABLE
@@ -300,11 +298,9 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
-    """Return a restatement of an ended model's last intervals while lookback covers them.
-
-    After the end no interval becomes due whose lookback would include these intervals, but late
-    rows can still arrive. Models that can only be computed again as a whole are left out.
-    """
+    """Return a restatement of an ended model's last intervals while lookback covers them."""
+    # After the end no interval becomes due whose lookback would include these intervals, but late
+    # rows can still arrive. Models that can only be computed again as a whole are left out.
     kind, cadence = snapshot.model.kind, snapshot.cadence
     end, lookback = snapshot.model.end_at(now), kind.lookback
     if end is None or not lookback or kind.restates_whole or snapshot.in_order:

@@ -15,8 +15,9 @@ Names = tuple[ModelName, ...]
 
 @dataclass(frozen=True, slots=True)
 class RunUnitTests:
-    """Stage that runs the unit tests of built or changed models; a failure ends the apply."""
+    """Stage that runs the unit tests of built or changed models."""
 
+    # A failed test ends the apply.
     name: ClassVar[str] = "test"
     models: Names
 
@@ -32,12 +33,13 @@ class RunStatements:
 
 @dataclass(frozen=True, slots=True)
 class LockTables:
-    """Stage that locks the published tables, among those that the plan writes, for the whole apply.
+    """Stage that locks published tables that the plan writes.
 
     Args:
         models: All models whose tables the plan writes.
     """
 
+    # The tables stay locked for the whole apply.
     name: ClassVar[str] = "lock"
     models: Names
 
@@ -183,11 +185,9 @@ def plan_audit_order(plan: Plan) -> AuditOrder:
 def work_graph(
     plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
 ) -> dict[ModelName, frozenset[ModelName]]:
-    """Return, for each model to process, the models that must be processed before it.
-
-    This includes models that it depends on through models without work. If several models share a
-    table, the later models wait for the first and then have nothing left to do.
-    """
+    """Return, for each model to process, the models that must be processed before it."""
+    # This includes models that it depends on through models without work. If several models share a
+    # table, the later models wait for the first and then have nothing left to do.
     after = {
         model.name: (
             *plan.snapshots[model.snapshot_id].parents,

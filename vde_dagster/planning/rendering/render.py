@@ -142,10 +142,8 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Return names for tables without an alias, by `id`.
-
-    If tables of one FROM have equal names in several schemas, their names include the schema.
-    """
+    """Return names for tables without an alias, by `id`."""
+    # If tables of one FROM have equal names in several schemas, their names include the schema.
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:
         select = table.find_ancestor(exp.Select)
@@ -186,7 +184,7 @@ def render_audit(
     interval: Interval,
     time_type: str | None = None,
 ) -> str:
-    """Render an audit's query over one range of a table; it returns the failing rows.
+    """Render an audit's query, which returns the failing rows, over one range of a table.
 
     Args:
         rows: The query that returns the snapshot's rows.

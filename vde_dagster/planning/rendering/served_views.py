@@ -78,7 +78,7 @@ def serve_view(
 def served_query(
     model: Model, resolver: Resolver, doubled: Mapping[ModelName, Doubled] = MappingProxyType({})
 ) -> str:
-    """Write a model's query over tables of the environment's catalog; inline other models."""
+    """Write a model's query over tables of the environment's catalog, with other models inlined."""
     assert model.query is not None
 
     def relation_of(name: ModelName) -> str | None:
@@ -117,7 +117,8 @@ _KEPT = 10_000
 class Selection:
     """A query that only selects columns of one relation.
 
-    `items` are (name, column of the relation) in order; None for a star.
+    Args:
+        items: (name, column of the relation) in order; None for a star.
     """
 
     source: ModelName
@@ -126,8 +127,10 @@ class Selection:
     def columns(self, source: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
         """Return (name, column) in order, with stars replaced by the relation's columns.
 
-        Returns None if a column is not in the relation, or if two columns are the same or have the
-        same name. `source` maps the relation's names to columns.
+        None means that a column is not in the relation, or that a column or a name occurs twice.
+
+        Args:
+            source: The relation's columns by their names.
 
         >>> one = Selection(ModelName("a", "b"), (("id", "X"), None))
         >>> one.columns({"y": "p", "z": "q"}) is one.columns({"id": "p", "x": "q"}) is None

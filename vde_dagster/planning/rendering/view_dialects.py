@@ -203,7 +203,8 @@ def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Ex
 
 
 def _keep_microseconds(tree: exp.Expr) -> None:
-    """Give timestamp types Spark's precision, because Trino's default is milliseconds."""
+    """Give timestamp types Spark's precision."""
+    # Trino's default is milliseconds.
     from sqlglot import exp
 
     timestamps = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ)
@@ -226,9 +227,9 @@ class ViewWriter:
         query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
             result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
             cannot express the query.
-        named: Like `select`, with the fields of nested columns by output column (`read` in the
-            table, `shown` in the view), and of other columns whose type may widen. Without it,
-            views that name fields have no query in the dialect.
+        named: Like `select`, with an additional argument: by output column, the fields of nested
+            columns (`read` in the table, `shown` in the view), and of other columns whose type may
+            widen. Without `named`, views that name fields have no query in the dialect.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]

@@ -41,10 +41,9 @@ class Read(NamedTuple):
         parent: The table that is read, as `namespace.name`.
         column: The parent's column; `*` if the query reads unknown columns.
         output: The output column that depends on the column, or None if the rows depend on it.
-        how: `identity`, `transformation` or `aggregation` if the output is computed from the
-            column. If the column only determines the output or the rows: `join`, `filter`,
-            `group`, `sort`, `window` or `conditional`. `python` and `unknown` if the use cannot
-            be determined.
+        how: Kind of the use. `identity`, `transformation` and `aggregation` compute the output from
+            the column. `join`, `filter`, `group`, `sort`, `window` and `conditional` only
+            determine the output or the rows. `python` and `unknown` could not be analyzed.
     """
 
     parent: str
@@ -138,7 +137,8 @@ class Snapshot:
         return digest("snapshot in place", str(self.name), *own, *base, *columns, *fields)
 
     def means(self, other: Snapshot) -> bool:
-        """Return whether two definitions have the same meaning; equal ids imply it."""
+        """Return whether two definitions have the same meaning."""
+        # Equal ids imply equal meanings.
         return self.id == other.id or self.meaning == other.meaning
 
     @property
@@ -200,7 +200,7 @@ class Snapshot:
 
     @property
     def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Fill version and columns of the definition alone, as if it had inherited no table."""
+        """Fill version and columns of the definition without inherited tables."""
         return self.standalone_fill, self.standalone_columns
 
     @property

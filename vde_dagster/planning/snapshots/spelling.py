@@ -20,7 +20,8 @@ def column_spelling(
 ) -> dict[str, str]:
     """Return a model's column names as they are written, by lower-case name.
 
-    `snapshots` are the model's snapshot and the available snapshots of its parents.
+    Args:
+        snapshots: The model's snapshot and the available snapshots of its parents.
     """
     known: dict[ModelName, dict[str, str]] = {}
     # Parents first; a model that reads itself has been entered already.

@@ -50,9 +50,6 @@ Fields = tuple[Field, ...]
 class ShownFields:
     """How one definition reads and fills a nested column of a table, as Spark SQL types.
 
-    A column without fields is always cast, because its type in the table may become wider
-    than `shown`.
-
     Args:
         has: The column's type in the table.
         read: The type of the fields that the definition shows, with the table's names.
@@ -60,6 +57,8 @@ class ShownFields:
         filled: `has` with the definition's names; a hidden field has a name that no query uses.
     """
 
+    # A column without fields is always cast, because its type in the table may become wider than
+    # `shown`.
     has: str
     read: str
     shown: str
@@ -347,7 +346,11 @@ def _text(kind: exp.Expr) -> str:
 
 
 class NewField(NamedTuple):
-    """A field to add to a table's column; `parent` is the path of its struct in the table."""
+    """A field to add to a table's column.
+
+    Args:
+        parent: The path of its struct in the table.
+    """
 
     parent: Path
     name: str

@@ -148,12 +148,15 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a reader reads next; `line` has all commits, newest first.
+    """Return the commits that a reader reads next.
 
-    The range starts after the last read if every later commit only added rows. Otherwise (rows were
-    changed or removed, or the last read commit has expired) the range covers all rows, which
-    replace everything read before.
+    Args:
+        line: All commits of the table, newest first.
+        since: The last Iceberg snapshot that the reader has read.
     """
+    # The range starts after the last read if every later commit only added rows. Otherwise (rows
+    # were changed or removed, or the last read commit has expired) the range covers all rows, which
+    # replace everything read before.
     until = line[0].snapshot_id if line else None
     for commit in line:
         if commit.snapshot_id == since:

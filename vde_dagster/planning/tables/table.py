@@ -62,13 +62,11 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of an interval unit that was filled before the unit ended, and will be filled again.
+    """A part of an interval unit, filled before the unit ended, that will be filled again."""
 
-    The part may be computed from parts of its parents' units. If a definition with a shorter unit
-    reads the ranges of the table, the part does not count as filled, although it may contain whole
-    units of that definition (for example hours of an unfinished day).
-    """
-
+    # The part may be computed from parts of its parents' units. If a definition with a shorter unit
+    # reads the ranges of the table, the part does not count as filled, although it may contain
+    # whole units of that definition (for example hours of an unfinished day).
     interval: Interval
     unit: IntervalUnit
 
@@ -161,7 +159,8 @@ def table_version(fill_version: str, columns: Iterable[str]) -> str:
 class ExternalTable:
     """A table that other programs write.
 
-    `catalog` is the table's catalog in Spark, or None for the project's catalog.
+    Args:
+        catalog: The table's catalog in Spark, or None for the project's catalog.
     """
 
     namespace: str
