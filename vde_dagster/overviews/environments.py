@@ -76,7 +76,7 @@ def data_summary(tables: Sequence[DataChange]) -> str:
 
 
 def data_section(tables: Sequence[DataChange]) -> Section:
-    """Return a version's changes of tables: intervals, rows, rows added and removed."""
+    """Return the changes of tables in a version: intervals, rows, rows added and removed."""
     columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
     return Section("", columns=columns, rows=tuple(map(_data, tables)))
 

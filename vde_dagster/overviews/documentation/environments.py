@@ -116,7 +116,8 @@ class EnvironmentContents:
         )
 
     def _is_first(self, name: str, version: int) -> bool:
-        """Check whether a version is an environment's first, so that all models are new."""
+        """Check whether a version is the first version of an environment."""
+        # All models of a first version are new.
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 
@@ -258,10 +259,8 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models whose rows differ.
-
-        If both sides show the current state of one table, its rows are equal.
-        """
+        """Yield the models whose rows differ."""
+        # If both sides show the current state of one table, its rows are equal.
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
         for one in compare_data(self.workspace, new, old):

@@ -48,8 +48,7 @@ def gather_document(
 
     Args:
         of: Environment or version (`prod@41`) to document from its stored definitions, without
-            other environments. A version is described as it was when published. Default: the
-            project's files, with all environments.
+            other environments. Default: the project's files, with all environments.
         as_of: Instant (UTC); a range that is due then and not filled is missing. Default: now, or
             the time of the version's publication.
         compare: Versions (`prod@41`) to compare with all environments of the document and with each
@@ -59,6 +58,7 @@ def gather_document(
         ProjectError: The project's files have errors.
         UsageError: An environment or version does not exist.
     """
+    # A version is described as it was when published.
     store, settings = workspace.store, workspace.settings
     is_past = of is not None and "@" in of
     tests: Sequence[UnitTest] = ()
@@ -149,7 +149,8 @@ def document_models(
 def _columns(
     snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
 ) -> tuple[DocumentedColumn, ...]:
-    """Return a snapshot's columns; a copied column without a description inherits one."""
+    """Return a snapshot's columns."""
+    # A copied column without a description inherits one.
     copied: dict[str, list[tuple[str, str]]] = {}
     made: set[str] = set()
     for read in snapshot.reads:
