@@ -107,7 +107,7 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a tuple with one section of sentences; empty if `texts` is empty."""
+    """Return a tuple with one section of sentences, or an empty tuple without sentences."""
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 
@@ -149,7 +149,8 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
 
 
 def saved(skipped: Iterable[Skipped]) -> str:
-    """Estimate the savings of skipped fills from earlier fills: `, which saves 12 s and 3.4 MB`."""
+    """Estimate the savings of skipped fills, as in `, which saves 12 s and 3.4 MB`."""
+    # The estimate is based on earlier fills.
     found = list(skipped)
     seconds = sum(one.seconds or 0.0 for one in found)
     amount = sum(one.bytes or 0 for one in found)

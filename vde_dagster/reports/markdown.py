@@ -133,7 +133,10 @@ def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = F
 
 
 def row_markdown(row: Row) -> str:
-    """Format the reasons of a row and its changed lines; empty if it has neither."""
+    """Format the reasons of a row and its changed lines.
+
+    The result is empty if the row has neither.
+    """
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]
@@ -188,14 +191,15 @@ def more_rows(total: int, most: int = MAX_ROWS) -> list[str]:
 def plain_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, narrow: bool = False
 ) -> str:
-    """Format a table; `|` is escaped.
+    """Format a table as Markdown.
 
     Args:
-        narrow: Whether the table fits into Dagster's metadata, where columns are as wide as their
-            words. If it is too wide, empty columns are left out and long words are cut in their
-            middle. Columns that do not fit are listed below the table, so the caller puts the most
-            important columns first.
+        narrow: Whether to fit the table into Dagster's metadata, where columns are as wide as their
+            words.
     """
+    # If a narrow table is too wide, empty columns are left out and long words are cut in their
+    # middle. Columns that do not fit are listed below the table, so the caller puts the most
+    # important columns first.
     if narrow:
         columns, rows, left = _fitting(columns, rows)
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

@@ -143,7 +143,7 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Describe the work: `365 days, 2013-01-01 … 2013-12-31`, `whole table`, or changes."""
+    """Describe the work of a model, as in `365 days, 2013-01-01 … 2013-12-31` or `whole table`."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
     by_changes = model.backlog is not None and not model.backlog.why_all
     parts = ["rows that changes affect" if by_changes else "whole table"]

@@ -132,7 +132,8 @@ def _describe_reason(reason: Reason) -> str:
 def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> str:
     """Describe a breaking change in a sentence.
 
-    `more_readers` are readers other than the project's models.
+    Args:
+        more_readers: Readers other than the project's models.
     """
     subject = str(broken.model) if broken.column is None else f"{broken.model}.{broken.column}"
     if broken.becomes is None:
