@@ -65,7 +65,11 @@ class IntervalFilled:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinished:
-    """An audit of a table's range, or of a view, has run; `table` is None for a view."""
+    """An audit of a table's range, or of a view, has run.
+
+    Args:
+        table: The audited table, or None for a view.
+    """
 
     snapshot: Snapshot
     table: PhysicalTable | None

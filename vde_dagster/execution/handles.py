@@ -63,7 +63,7 @@ class Handles:
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> Self:
-        """Open a project; nothing is read or started before it is needed.
+        """Open a project, without reading or starting anything before it is needed.
 
         Args:
             engine: An engine to use instead of starting one; it is not closed here.

@@ -70,6 +70,9 @@ class SnapshotMemo(FileMemo[bytes], Memo):
         return built
 
     def put(self, key: str, built: Built) -> None:
-        """Cache the result for a model; `save` writes it."""
+        """Cache the result for a model.
+
+        Call `save` to write it.
+        """
         self.used[key] = pack(built)
         self.changed = True

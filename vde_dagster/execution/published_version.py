@@ -57,7 +57,7 @@ def no_environment(store: StateStore, environment: str) -> UsageError:
 
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
-    """Return the version of an environment that a text names; None if it names no version.
+    """Return the version of an environment that a text names, or None if it names no version.
 
     Args:
         text: Name of an environment, optionally with `@` and a version's number or a time (UTC).
@@ -192,11 +192,12 @@ class TableName:
 
 
 def name_table(handles: Handles, environment: str, model: str) -> TableName:
-    """Return the table of a model in an environment; only reads the state store.
+    """Return the table of a model in an environment.
 
     Raises:
         UsageError: The environment does not exist, or does not contain the model.
     """
+    # Only the state store is read.
     name = ModelName.parse(model, handles.settings.default_namespace)
     known, entry = published_entry(handles, environment, name)
     catalog = handles.settings.catalog

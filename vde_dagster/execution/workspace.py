@@ -58,9 +58,6 @@ class Workspace(Handles):
             UsageError: Rules of the project refuse the plan; nothing was changed.
             NotAllowedError: The login of the state's database lacks the right; nothing was changed.
             ConflictError: The environment has changed, or another process is changing it.
-            UnitTestFailedError: A unit test failed; nothing was computed.
-            AuditFailedError: A blocking audit found rows; nothing was published.
-            ExecutionError: A model failed; nothing was published.
         """
         from vde_dagster.execution.apply.virtual_update import run_virtual_update
         from vde_dagster.execution.changes.followers import follow

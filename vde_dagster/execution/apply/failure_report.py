@@ -153,10 +153,13 @@ def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
 
 
 def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | None:
-    """Find a place of a rendered query in a model's file; None if no file has the text.
+    """Find a place of a rendered query in a model's file.
 
     Args:
         models: The model with the query, then the models that are inlined into it.
+
+    Returns:
+        The place, or None if no file has the text.
     """
     offset = place.offset if place.offset is not None else _column_offset(place)
     if offset is None:

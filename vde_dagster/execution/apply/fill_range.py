@@ -190,7 +190,7 @@ class RangeFiller:
             self._emit_filled(interval, result)
 
     def make_table(self, interval: Interval) -> None:
-        """Create the table before several ranges are filled, with column types from one range."""
+        """Create a table from the column types of one of several ranges that will be filled."""
         if not self.table.created:
             self._make(self._task(interval, self.target.branch))
 

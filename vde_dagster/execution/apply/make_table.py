@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
-    """Create a task's table with the actual types of its query; return the task for it."""
+    """Create a task's table with the actual types of its query, and return the task for it."""
     table, handles = task.table, tasks.handles
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
@@ -183,11 +183,9 @@ def _named_apart(
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
-    """Return the columns that a table lacks, with physical names that are not taken.
-
-    A name can be taken because an earlier process added the column and then died before it
-    updated the state.
-    """
+    """Return the columns that a table lacks, with physical names that are not taken."""
+    # A name can be taken because an earlier process added the column and then died before it
+    # updated the state.
     names = {*taken}
     added = []
     for column in extended(known, snapshot).columns[len(known.columns) :]:

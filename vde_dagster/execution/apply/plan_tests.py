@@ -56,10 +56,8 @@ class PlanTests:
         return cls(project.tests, project.models, passed, handles.root)
 
     def select(self, plan: Plan) -> list[UnitTest]:
-        """Return the tests of the models that a plan builds or changes.
-
-        Tests of models whose files have changed since the plan was created are left out.
-        """
+        """Return the tests of the models that a plan builds or changes."""
+        # Tests of models whose files have changed since the plan was created are left out.
         target = plan.target
         changed = {name: target[name].model for name in tested_models(plan)}
         return [

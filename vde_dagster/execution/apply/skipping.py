@@ -244,7 +244,8 @@ def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) 
 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
-    """Add models that share the table of a skipped model, each with savings of zero."""
+    """Add models that share the table of a skipped model."""
+    # Each of them saves nothing.
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -258,7 +259,12 @@ def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelNa
 def input_states(
     lakehouse: Lakehouse, reads: Sequence[TableRead], known: States | None = None
 ) -> States:
-    """Return tables' states; a `known` state is reused if the metadata file is unchanged."""
+    """Return the states of tables.
+
+    Args:
+        known: Earlier states of the tables.
+    """
+    # A known state is reused if the metadata file is unchanged.
     locations = lakehouse.metadata_locations(read.ref for read in reads)
     states: dict[str, InputState] = {}
     for read in reads:
@@ -308,11 +314,9 @@ def _state(lakehouse: Lakehouse, read: TableRead, location: str) -> InputState:
 
 
 def forecast_skips(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Mark the models of a plan that have nothing new to compute.
-
-    Models that read a table filled by the plan may also be skipped if its rows do not change; only
-    the run can determine that.
-    """
+    """Mark the models of a plan that have nothing new to compute."""
+    # Models that read a table filled by the plan may also be skipped if its rows do not change.
+    # Only the run can determine that.
     resolver, target = plan.resolver(), plan.target
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
     last = handles.store.fills.latest(tables)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def changes_between(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Return how to read the changes of a model between two versions; reads no rows.
+    """Return how to read the changes of a model between two versions.
 
     Args:
         since: The reader's version; 0 for none. It may be later than `until`.
@@ -46,6 +46,7 @@ def changes_between(
         UsageError: The environment, the target version or the model does not exist, or the target
             version's data is gone.
     """
+    # No rows are read.
     wanted = environment if until is None else f"{environment}@{until}"
     later = named_environment(handles, wanted)
     earlier = handles.store.versions.at(environment, since) if since else None
@@ -90,14 +91,13 @@ Shown = tuple["Environment", Side | None]
 def changes_by_version(
     handles: Handles, environment: str, model: ModelName, since: int, until: int | None
 ) -> ModelChanges:
-    """Return how to read the changes after a version, version by version; reads no rows.
-
-    A copy that applies the changes in the order of `_change_ordinal` passes through the content of
-    each version.
+    """Return how to read the changes after a version, version by version.
 
     Raises:
-        UsageError: As `changes_between`; or `until` is earlier than `since`.
+        UsageError: As for `changes_between`; or `until` is earlier than `since`.
     """
+    # No rows are read. A copy that applies the changes in the order of `_change_ordinal` passes
+    # through the content of each version.
     whole = changes_between(handles, environment, model, since, until)
     if whole.until < since:
         raise UsageError(
@@ -212,7 +212,8 @@ def version_steps(
 
 
 def resync(whole: ModelChanges, why: str) -> ModelChanges:
-    """Return the result for unknown changes: the reader must read the whole view again."""
+    """Return the result for unknown changes."""
+    # The reader must read the whole view again.
     columns = tuple(
         ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.marks) :]
     )

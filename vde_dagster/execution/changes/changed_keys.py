@@ -179,7 +179,7 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
 
 
 def table_name(tasks: PlanTasks, read: TableRead) -> str:
-    """Return a table's name for messages: its model's name, if there is one."""
+    """Return a table's name for messages, which is its model's name if there is one."""
     return str(_table_model(tasks, read) or read.ref)
 
 
@@ -216,11 +216,10 @@ class _Input:
     def rows(self, state: State) -> str:
         """Return a query for the table's rows in a state, or for its changed rows.
 
-        Columns that the query does not read are NULL.
-
         Raises:
             ComputesAllError: The earlier state is not kept, or cannot be compared.
         """
+        # Columns that the query does not read are NULL.
         if state in ("changed", "signed"):
             rows = self._changed(signed=state == "signed")
         elif state == "now":

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def follow(handles: Handles, environment: str, who: str, *, first: bool = False) -> None:
-    """Update the views of changes after a publication; failures are logged and retried later.
+    """Update the views of changes after a publication.
 
     Args:
         first: Whether a failed update raises instead of being logged.
@@ -28,6 +28,7 @@ def follow(handles: Handles, environment: str, who: str, *, first: bool = False)
     Raises:
         VdeError: The update failed, and `first` is set.
     """
+    # An update that failed is retried later.
     if environment != PRODUCTION:
         return
     try:

@@ -206,11 +206,13 @@ _SCHEMA = "vde_changes"
 def expand_changes(
     handles: Handles, version: Environment, sql: str
 ) -> tuple[str, dict[ModelName, str]]:
-    """Replace calls of `changes` by names of tables; also return the tables' queries.
+    """Replace calls of `changes` by names of tables.
 
     Args:
-        version: The queried version of an environment; changes are read up to this version by
-            default.
+        version: The queried version of an environment; by default, changes are read up to it.
+
+    Returns:
+        The new query, and the queries of the tables.
     """
     if _FUNCTION not in sql.lower():
         return sql, {}

@@ -102,11 +102,12 @@ class DataDifference:
 def compare_data(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
-    """Compare the pins of two versions by Iceberg's metadata; no rows are read.
+    """Compare the pins of two versions by Iceberg's metadata.
 
     Returns:
         Models that are pinned in both versions, but to different tables or Iceberg snapshots.
     """
+    # No rows are read.
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
@@ -124,10 +125,8 @@ def compare_data(
 
 
 def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
-    """Return the numbers of rows that commits between two snapshots added and removed.
-
-    If a commit was undone, its added rows count as removed, and its removed rows as added.
-    """
+    """Return the numbers of rows that commits between two snapshots added and removed."""
+    # If a commit was undone, its added rows count as removed, and its removed rows as added.
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]

@@ -277,7 +277,11 @@ def reader_findings(
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield violations that are errors, and append the other violations to `warnings`."""
+    """Yield violations that are errors.
+
+    Args:
+        warnings: Receives the other violations.
+    """
     for finding in linter.findings(snapshots):
         if finding.certain:
             yield finding.problem.error()

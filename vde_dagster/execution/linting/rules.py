@@ -31,10 +31,11 @@ class Violation(NamedTuple):
 
 
 class RuleViolation:
-    """Violation of a rule, at a range of the model's file or its beginning, with fixes.
+    """Violation of a rule, with fixes.
 
     Args:
-        violation_range: Object with `start` and `end`, each with `line` and `character` from 0.
+        violation_range: Object with `start` and `end`, each with `line` and `character` from 0. The
+            default is the beginning of the model's file.
         fixes: Objects with a `title` and `edits`; each edit has a `range`, the `new_text` and
             optionally a `path`.
     """
@@ -180,7 +181,8 @@ class ModelView(Model):
         return Violation(f"{model.name} {message}", where)
 
     def render_query(self, **given: Any) -> exp.Expr | None:
-        """Return the model's query; its macros are always expanded here."""
+        """Return the model's query."""
+        # Its macros are always expanded here.
         return self.query
 
     @cached_property
@@ -285,7 +287,8 @@ def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
-    """Return the projections of a query's first SELECT, which names the query's columns."""
+    """Return the projections of a query's first SELECT."""
+    # The first SELECT names the query's columns.
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):

@@ -68,11 +68,12 @@ class Analysis:
 def analyse_plan(handles: Handles, plan: Plan) -> Analysis:
     """Let the engine analyze the queries and audits of the models that a plan changes.
 
-    The engine starts only if there is something to analyze; the plan need not be stored.
+    The plan need not be stored.
 
     Raises:
         StoreError: Spark is not available.
     """
+    # The engine starts only if there is something to analyze.
     tables = plan.tables
     tables |= handles.store.tables.load(tables)
     wanted = {

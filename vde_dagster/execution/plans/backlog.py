@@ -74,7 +74,7 @@ def _goes_by_changes(plan: Plan, model: PlannedModel) -> bool:
 def _backlog(
     tasks: PlanTasks, filler: Snapshot, table: PhysicalTable, last: FillRecord, filled: set[str]
 ) -> Backlog | None:
-    """Return a model's backlog; None if no input has changed or will change."""
+    """Return a model's backlog, or None if no input has changed or will change."""
     reads = tasks.tables_read(filler)
     why_all, earlier = "", dict[str, Earlier]()
     seen: States = {}

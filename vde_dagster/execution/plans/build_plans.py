@@ -290,13 +290,12 @@ def select_models(
 ) -> dict[ModelName, Model]:
     """Return the project with only the selected models changed.
 
-    A model that is not selected keeps its published definition in the environment; for a new
-    environment, its definition in production. A model that is not published there is left out,
-    unless a selected model reads it.
-
     Raises:
         UsageError: A pattern selects nothing.
     """
+    # A model that is not selected keeps its published definition in the environment, or for a new
+    # environment, its definition in production. A model that is not published there is left out,
+    # unless a selected model reads it.
     store = handles.store
     base = store.environments.get(environment) or store.environments.get(PRODUCTION)
     entries = base.entries if base else {}

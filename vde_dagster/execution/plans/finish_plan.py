@@ -67,7 +67,11 @@ def _new_beside_old(handles: Handles) -> Iterator[str]:
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Raise a NoSparkError if applying a plan needs an engine and none is available."""
+    """Check that an engine is available if applying a plan needs one.
+
+    Raises:
+        NoSparkError: No engine is available.
+    """
     if (
         any(map(_works, plan.models))
         or plan.statements
@@ -100,7 +104,8 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
 
 
 def _works(model: PlannedModel) -> bool:
-    """Check whether an engine processes a model; runs do not process skipped models."""
+    """Check whether an engine processes a model."""
+    # Runs do not process skipped models.
     computes = model.builds and not model.records_only and model.skips is None
     new = model.table is not None and not model.table.created and model.snapshot_id is not None
     return computes or new or model.audits or model.layout or model.deploys

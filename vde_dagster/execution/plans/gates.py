@@ -31,7 +31,11 @@ class Gates:
     handles: Handles
 
     def objections(self, plan: Plan) -> list[Objection]:
-        """Evaluate the gates for a plan that is not empty; raise VdeError if one cannot decide."""
+        """Evaluate the gates for a plan that is not empty.
+
+        Raises:
+            VdeError: A gate cannot decide.
+        """
         if plan.is_empty:
             return []
         now = self.handles.store.database.clock.now()
@@ -46,12 +50,13 @@ class Gates:
         """Evaluate the project's gates for a plan that another user may have written.
 
         Args:
-            approved: Whether a person has read the plan; if so, its texts are checked, too.
+            approved: Whether a person has read the plan.
 
         Raises:
             VdeError: The plan's fields contradict its content, the environment has changed since,
                 or a gate cannot decide.
         """
+        # If a person has read the plan, its texts are checked, too.
         if approved or any(GATES.find(name) is not None for name in self.handles.settings.plugins):
             return self.objections(proven(self.handles, plan))
         require_proven(self.handles, plan)

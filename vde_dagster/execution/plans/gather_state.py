@@ -80,11 +80,9 @@ def _part(
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
-    """Read the state of some models; None if hashes of an earlier canonicalizer are found.
+    """Read the state of some models; None if hashes of an earlier canonicalizer are found."""
 
-    All tables of production stay guarded, because any of them may serve one of these models.
-    """
-
+    # All tables of production stay guarded, because any of them may serve one of these models.
     def part(environment: Environment | None) -> Environment | None:
         if environment is None:
             return None
@@ -187,9 +185,6 @@ def complete_state(
 ) -> WarehouseState:
     """Add the snapshots and tables that environments and a target refer to.
 
-    The target's snapshots are not read from the store, because a snapshot's id covers everything
-    that plans compare.
-
     Args:
         snapshots: The target's snapshots.
         unreadable: Receives the ids of unreadable stored snapshots, which then do not raise.
@@ -197,6 +192,8 @@ def complete_state(
     Raises:
         StoreError: A snapshot of one of the environments cannot be read.
     """
+    # The target's snapshots are not read from the store, because a snapshot's id covers everything
+    # that plans compare.
     known = {snapshot.id: snapshot for snapshot in snapshots}
     entries = [
         entry

@@ -109,7 +109,9 @@ class Plans:
         return replace(plan, proposal=proposal)
 
     def _branch(self, named: str, environment: str) -> str:
-        """Return the Git branch that a name refers to; empty if the name is not a branch.
+        """Return the Git branch that a name refers to.
+
+        The result is empty if the name is not a branch.
 
         Raises:
             UsageError: The environment belongs to another branch.
@@ -278,10 +280,8 @@ class Plans:
     def past_estimates(
         self, since: datetime, until: datetime
     ) -> Iterator[tuple[Snapshot, FillRecord, ModelEstimate]]:
-        """Yield the fills recorded in a half-open range (UTC) with the estimates of that time.
-
-        Each estimate is computed again, from the fills of the same table recorded before.
-        """
+        """Yield the fills recorded in a half-open range (UTC) with the estimates of that time."""
+        # Each estimate is computed again, from the fills of the same table recorded before.
         from vde_dagster.execution.plans.estimate import MOST, past_estimates
 
         store = self.handles.store
@@ -295,12 +295,13 @@ class Plans:
                         yield snapshot, fill, estimate
 
     def _may(self, environment: str, *, save: bool, at_once: bool) -> bool:
-        """Check whether a plan can be stored; a login without the right to plan can only view it.
+        """Check whether a plan can be stored.
 
         Raises:
             NotAllowedError: The plan is for an immediate apply, and the login lacks the right to
                 apply.
         """
+        # A login without the right to plan can only view the plan.
         rights = self.handles.store.rights
         if at_once:
             rights.require_change(environment, f"apply a plan to '{environment}'")

@@ -345,10 +345,8 @@ def _decode_plan(content: Mapping[str, Any]) -> Plan:
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield a text for each place where two JSON values differ.
-
-    The text for a definition contains the model's name instead of the path.
-    """
+    """Yield a text for each place where two JSON values differ."""
+    # The text for a definition contains the model's name instead of the path.
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
             if key == "hash" and not path:

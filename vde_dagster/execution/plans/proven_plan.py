@@ -67,13 +67,12 @@ class ProvenPlan(Plan):
 def require_proven(handles: Handles, plan: Plan) -> None:
     """Check that a plan's kind, tables and work follow from its content.
 
-    This takes a few reads of the state, and precedes every apply.
-
     Raises:
         UsageError: A field differs, as listed; nothing was changed.
         ConflictError: The environment has changed since the plan was created, or the plan was
             rejected.
     """
+    # This takes a few reads of the state, and precedes every apply.
     handles.store.project.require_own()
     handles.store.plans.require_open(plan.id)
     if plan.is_empty:
@@ -434,7 +433,11 @@ def _merged(given: PlannedModel | None, derived: PlannedModel, kind: PlanKind) -
 
 
 def _current(handles: Handles, plan: Plan) -> Environment | None:
-    """Return a plan's environment; ConflictError if it changed since the plan was created."""
+    """Return a plan's environment.
+
+    Raises:
+        ConflictError: The environment has changed since the plan was created.
+    """
     store, name = handles.store, plan.environment
     current = store.environments.get(name)
     if store.versions.current_base(name, plan.base_version) is None:

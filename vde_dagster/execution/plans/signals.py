@@ -33,8 +33,9 @@ Pair = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Batch(Sequence[Pair]):
-    """Intervals of a range of whole units (UTC), created on access: there may be millions."""
+    """Intervals of a range of whole units (UTC)."""
 
+    # They are created on access, because there may be millions.
     unit: IntervalUnit
     interval: Interval
 
@@ -61,13 +62,12 @@ def signal_caller(
 ) -> Ready:
     """Return the function that calls the signals of models for a plan.
 
-    Signals are called once, while planning. An apply fills the intervals that were ready then,
-    because these were approved: intervals that become ready later are left to the next run.
-
     Args:
         context: Creates the argument `context` of a model's signals.
     """
 
+    # Signals are called once, while planning. An apply fills the intervals that were ready then,
+    # because these were approved. Intervals that become ready later are left to the next run.
     def ready(snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
         values = {
             "execution_time": now,
@@ -188,7 +188,7 @@ class SignalContext:
         return self._rows(query)[1]
 
     def fetchone(self, query: str) -> tuple[Any, ...] | None:
-        """Run a query over models and tables; return its first row, or None."""
+        """Run a query over models and tables, and return its first row, or None."""
         return next(iter(self._rows(query, 1)[1]), None)
 
     def _published_environment(self) -> str | None:

@@ -35,7 +35,10 @@ Texts = Callable[[str], str]
 
 
 def fix_edits(fix: Fix, place: SourceLocation | None, text: Texts) -> dict[str, list[Edit]] | None:
-    """Return a fix's edits for an error at a place, by path; None if a file lacks the old text."""
+    """Return a fix's edits for an error at a place, by path.
+
+    None means that a file lacks the text to replace.
+    """
     found: defaultdict[str, list[Edit]] = defaultdict(list)
     for one in fix.edits:
         at = one.at or place

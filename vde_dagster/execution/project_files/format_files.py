@@ -190,7 +190,7 @@ def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
-    """Return the files that define no model, only audits; all files if each defines a model."""
+    """Return the files that define no model, only audits, or all files if each defines a model."""
     of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
     return [path for path in texts if path not in of_models] or list(texts)
 

@@ -224,10 +224,8 @@ def _check(
     names: TableNames,
     models: Mapping[ModelName, tuple[bool, Sequence[str]]],
 ) -> None:
-    """Check that a new text has the old content and the new entries.
-
-    The check fails for a mapping in braces (`{a: x}`), because no line can be added to it.
-    """
+    """Check that a new text has the old content and the new entries."""
+    # The check fails for a mapping in braces (`{a: x}`), because no line can be added to it.
     was = {one.model: one for one in read_descriptions(before, names)}
     try:
         now = {one.model: one for one in read_descriptions(load_yaml(path, made), names)}

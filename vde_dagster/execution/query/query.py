@@ -234,11 +234,9 @@ class Queries:
     def _query_views(
         self, environment: str, sql: str, raw: bool, ask: Callable[[str], T]
     ) -> Answer[T]:
-        """Run a query over an environment's views.
-
-        Spark loads a query's views one by one, so a publication can happen in between. The
-        publication's id is compared before and after, and the query runs again if it has changed.
-        """
+        """Run a query over an environment's views."""
+        # Spark loads a query's views one by one, so a publication can happen in between. The
+        # publication's id is compared before and after, and the query runs again if it has changed.
         for _ in range(ATTEMPTS):
             version = named_environment(self.handles, environment)
             if not self.handles.lakehouse.catalog.form.keeps_pointers:

@@ -163,14 +163,13 @@ def _text(name: str, body: Mapping[str, Any]) -> str:
 def yaml_value(value: Any, column: str) -> Any:
     """Convert a value of a column to a value that can be written to a test's YAML file.
 
-    Decimals and bytes become texts. The test casts these texts to the column's type.
-
     >>> yaml_value({"price": Decimal("1.50"), "tags": ["a", None]}, "item")
     {'price': '1.50', 'tags': ['a', None]}
 
     Raises:
         UsageError: The value cannot be written in a test.
     """
+    # Decimals and bytes become texts. The test casts these texts to the column's type.
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime):

@@ -300,7 +300,11 @@ _CALLED = (*_WITHOUT_BRACKETS, "now", "curdate", "unix_timestamp")
 
 
 def with_frozen_time(sql: str, now: datetime) -> str:
-    """Replace functions for the current time by an instant, in UTC: CURRENT_DATE, `now()` …."""
+    """Replace functions for the current time, such as CURRENT_DATE or `now()`, by an instant.
+
+    Args:
+        now: The instant (UTC).
+    """
     lowered = sql.lower()
     if not any(word in lowered for word in _CALLED):
         return sql
