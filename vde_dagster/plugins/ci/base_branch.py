@@ -29,8 +29,8 @@ class BaseBranch:
     """The rules of a base commit, which also apply to plans made from a pull request's commit.
 
     Args:
-        workspace: The project with the settings and files of the commit, over the same state; None
-            for the first commit of a repository.
+        workspace: The project as of the base commit, with the same state; None for the first commit
+            of a repository.
         commit: The base commit; empty if the repository has no earlier commit.
     """
 

@@ -124,5 +124,6 @@ def _merged(seen: Plan) -> str:
 
 
 def _is_closed(workspace: Workspace) -> bool:
-    """Return whether the state store is unopened, because the project's files have errors."""
+    """Return whether the state store is unopened."""
+    # The store is not opened if the project's files have errors.
     return "store" not in workspace.__dict__

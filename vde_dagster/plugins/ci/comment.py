@@ -47,7 +47,8 @@ def check_comment(
 
     Args:
         status: The result, as Markdown.
-        parts: Sections below the result, the most important first; the last ones may not fit.
+        parts: Sections below the result, the most important first. Sections that do not fit are
+            left out.
     """
     links = ci_settings(workspace).links(environment, workspace.settings.dagster.prefix)
     status = f"{status}\n\n{links}" if links else status

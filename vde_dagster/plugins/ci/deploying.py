@@ -137,12 +137,12 @@ def deploy(workspace: Workspace, forge: Forge, commit: str = "", number: int = 0
 
     Args:
         commit: Empty for the checked-out commit.
-        number: The pull request that the commit merged; if it is 0, the forge is asked.
+        number: The pull request that the commit merged; 0 to get it from the forge.
 
     Raises:
         UsageError: Another commit is checked out, or the forge refuses a request.
-        ConflictError: Another process is changing production; nothing was changed here.
-        ExecutionError: The apply failed, nothing was published; or the forge cannot be reached.
+        ConflictError: Another process is changing production.
+        ExecutionError: The apply failed without a publication, or the forge cannot be reached.
     """
     commit = _checked_out(workspace, commit)
     numbers = (number,) if number else _merged(workspace, forge, commit)

@@ -27,8 +27,8 @@ class Event:
         commit: The commit of the event; empty if only the forge has it.
         why: The event in a few words, for messages.
         fork: The repository of the code, if it is not the job's own.
-        labels: Labels that can allow this commit. GitHub: only the label that this event added,
-            because an earlier label does not cover later commits.
+        labels: Labels that can allow this commit. On GitHub, this is only a label that the event
+            added.
     """
 
     action: Action

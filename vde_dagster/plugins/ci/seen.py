@@ -49,7 +49,11 @@ deploys = Table(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest passed check of a pull request; `plan_id` is empty if nothing would change."""
+    """The newest passed check of a pull request.
+
+    Args:
+        plan_id: The checked plan; empty if nothing would change.
+    """
 
     plan_id: str
     commit: str
@@ -96,7 +100,7 @@ def keep_deploy(workspace: Workspace, commit: str, plan_id: str, before: str | N
         before: The result of an earlier call of `deployed_by`.
 
     Returns:
-        The stored id; another process's plan, if it was stored after that call.
+        The stored id. If another process stored a plan after that call, it is the id of that plan.
     """
     database, now = workspace.store.database, _now(workspace)
     key = {"project": _project(workspace), "commit_id": commit}

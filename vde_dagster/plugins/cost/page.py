@@ -114,7 +114,11 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as Markdown; with `key`, each name links to that partition of the asset."""
+    """Write totals as Markdown.
+
+    Args:
+        key: An asset with a partition for each name, to link to; None for no links.
+    """
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost

@@ -112,7 +112,10 @@ class Total:
 
 
 def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
-    """Return totals; days and months in order, other groups by descending cost."""
+    """Return the totals of items by group.
+
+    Days and months are in order, other groups by descending cost.
+    """
     found: dict[str, Total] = {}
     for item in items:
         found.setdefault(item.key(by), Total()).add(item)

@@ -106,7 +106,10 @@ def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def encoded(value: Any) -> Any:
-    """Return a value as JSON; a value of a type that JSON lacks is written with its type's name."""
+    """Convert a value to JSON.
+
+    A value of a type that JSON lacks becomes an object with the type's name as the key.
+    """
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

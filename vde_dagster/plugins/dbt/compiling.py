@@ -72,13 +72,11 @@ class Compiled(NamedTuple):
     """Output files of dbt, relative to the root.
 
     Args:
-        later: Manifest of incremental models, compiled with `is_incremental()` being true; None
-            if there are none, or if the project has its own macro `is_incremental`.
-        hooks: Rendered hooks, see `Hooks.rendered`; None without any.
+        later: Manifest of incremental models compiled with `is_incremental()` being true, or None.
+        hooks: Rendered hooks, see `Hooks.rendered`, or None.
         seconds: Duration of the compile; None if the output was cached.
-        left_out: Introspective calls, by the unique ids of the nodes that dbt did not compile
-            because of these calls; None without any.
-        empty: Manifest of microbatch models with inputs limited to no rows; None without any.
+        left_out: Introspective calls, by the unique ids of the nodes with these calls, or None.
+        empty: Manifest of microbatch models compiled with `--empty`, or None.
     """
 
     first: str

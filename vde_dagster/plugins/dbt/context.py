@@ -19,7 +19,7 @@ class Context:
     Args:
         project: The project's folder during this load.
         folder: The dbt project's folder, relative to the root.
-        package: The dbt project's name; other packages lie below its folder.
+        package: The dbt project's name.
         dialect: SQLGlot dialect of compiled code.
         grants: Whether GRANT and REVOKE statements run.
     """

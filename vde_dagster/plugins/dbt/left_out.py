@@ -21,7 +21,7 @@ class LeftOut:
 
     Args:
         unique_ids: Nodes and unit tests.
-        relations: Names, in parts, of tables that are therefore missing.
+        relations: Names of the nodes' tables, in parts.
         message: A sentence that lists the nodes.
     """
 
@@ -34,8 +34,7 @@ class LeftOut:
         """Leave out the introspective nodes and all nodes that read them.
 
         Args:
-            introspective: The call in each introspective node that queries the warehouse, by the
-                node's unique id.
+            introspective: The calls that query the warehouse, by the unique ids of their nodes.
         """
         gone = _with_readers(manifest, introspective)
         every: dict[str, Node | UnitTest] = {**manifest.nodes, **manifest.unit_tests}

@@ -332,7 +332,7 @@ def _enabled(manifest: Manifest) -> Manifest:
 
 
 def _at(path: Path, content: bytes, offset: int) -> SourceLocation:
-    """Return the location of a byte offset; it has no line if the offset is negative."""
+    """Return the location of a byte offset, without a line if the offset is negative."""
     return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
 
 

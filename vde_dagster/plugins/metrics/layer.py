@@ -41,7 +41,7 @@ class Question:
     """A question about metrics.
 
     Args:
-        names: Metrics, or one saved query, which has its own dimensions and conditions.
+        names: Metrics, or one saved query.
         by: Dimensions and entities.
         where: Conditions in Spark SQL over dimensions, or with MetricFlow's `{{ Dimension(…) }}`.
         grain: Also group by the metrics' own time in this unit, one of `GRAINS`.
@@ -149,7 +149,9 @@ class SemanticLayer:
         return tuple(self.saved[asked[0]].query_params.metrics) if asked else tuple(names)
 
     def sql(self, question: Question) -> str:
-        """Write the SQL of a question; tables have the models' names, between back quotes.
+        """Write the SQL of a question.
+
+        Its tables have the names of models, between back quotes.
 
         Raises:
             UsageError: A metric or dimension does not exist, or MetricFlow refuses the question.
@@ -299,7 +301,7 @@ class _GroupBy:
     """A dimension or an entity.
 
     Args:
-        path: The entities whose keys MetricFlow joins by, up to the dimension or entity.
+        path: Entities that MetricFlow joins one after the other to reach the dimension or entity.
         grain: A time dimension's finest unit; None for other dimensions and entities.
     """
 

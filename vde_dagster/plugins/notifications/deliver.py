@@ -57,7 +57,7 @@ def send(workspace: Workspace, is_late: Callable[[], bool] = lambda: False) -> l
 
     Args:
         is_late: Returns True when the remaining records and receivers should wait for the next
-            call; each receiver's position is stored.
+            call.
 
     Raises:
         UsageError: No receivers are configured, or Apprise is not installed.
@@ -105,7 +105,11 @@ class _Delivery:
         return self.done
 
     def _take(self, _: object, records: Sequence[OutboxRecord]) -> int | None:
-        """Send messages for records; if others must wait, return the last processed number."""
+        """Send the messages for records.
+
+        Returns:
+            The number of the last processed record if later records must wait, otherwise None.
+        """
         wanted: list[Message] = []
         stop = None
         for record in records:

@@ -44,7 +44,7 @@ class Message:
 
     Args:
         number: The record's number.
-        events: Events of `EVENTS`; a receiver that subscribed to one of them gets the message.
+        events: Events of `EVENTS` that the message reports.
         subject: The event, in one sentence without a full stop.
         next: The next step, with the command.
         link: Link to a page of Dagster; empty if its URL is not configured.

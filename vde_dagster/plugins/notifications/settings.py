@@ -120,8 +120,8 @@ class Receiver:
     """A receiver of events, with a position in the outbox.
 
     Args:
-        name: The target's name, or `owner:NAME`, which is also the name of the position. The
-            second address of the target `team` is the receiver `team/2`.
+        name: The target's name, or `owner:NAME`. The second address of the target `team` has the
+            name `team/2`.
         url: A URL for Apprise, or its parts, with `${NAME}` in place of secrets.
         environments: Patterns; empty for production and protected environments.
         owner: The owner of the models to report; None for all.

@@ -356,7 +356,11 @@ def _packed(value: Any) -> str:
 
 
 def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-    """Add values to files of limited size; return each value's file and position in the file."""
+    """Add values to files of limited size.
+
+    Returns:
+        The number of each value's file, and the value's position in the file.
+    """
     places: list[tuple[int, int]] = []
     number, size = -1, LARGEST
     for value in values:
@@ -414,7 +418,8 @@ def _trimmed(values: list[Any]) -> list[Any]:
 
 
 def _full(**values: Any) -> dict[str, Any]:
-    """Return the values that are not empty, None or false; zero is kept."""
+    """Return the values that are not empty, None or false."""
+    # Zero is kept.
     return {
         name: value
         for name, value in values.items()

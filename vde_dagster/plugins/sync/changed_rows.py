@@ -188,7 +188,7 @@ class _Form:
 
     Args:
         schema: The columns, as their author wrote them.
-        shape: See `ChangedRows.shape`; the columns' names are in lower case.
+        shape: See `ChangedRows.shape`.
         names: The view's names of the columns, by the author's names.
     """
 

@@ -152,7 +152,7 @@ class Syncs:
             UsageError: The environment has no address or lacks the model, or the key does not
                 identify its rows.
             ConflictError: Another process runs the sync.
-            ExecutionError: The outside system could not be reached; run the sync again.
+            ExecutionError: The outside system could not be reached.
         """
         with self._open(definition, environment) as (outside, version):
             cursor = outside.ledger.cursor()

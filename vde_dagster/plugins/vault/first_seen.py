@@ -69,9 +69,9 @@ def _without_nulls(rows: str, types: Mapping[str, str], columns: Sequence[str]) 
     """Return a query that fails at the first row with NULL in one of the given columns.
 
     Args:
-        rows: A query with a window. Without a window, Spark may check a row for NULL before a
-            condition leaves the row out.
+        rows: A query with a window function.
     """
+    # Without a window, Spark may check a row for NULL before a condition leaves the row out.
     checked = {
         name: f"COALESCE({quote(name)}, RAISE_ERROR('{_REFUSED}{position}')) AS {quote(name)}"
         for position, name in enumerate(columns)

@@ -113,7 +113,7 @@ class FirstSeen(Kind):
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
     ) -> Sequence[Model]:
-        """Return the model; with `loaders`, a model for each source and a model over these."""
+        """Return the model, or with `loaders` a model for each source and a model over these."""
         if self.loaders is None:
             return (model,)
         from vde_dagster.plugins.vault.loaders import by_source

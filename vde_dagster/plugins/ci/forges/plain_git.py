@@ -118,7 +118,11 @@ class PlainGit:
         self._change(NOTES, change)
 
     def newest_of_branch(self, branch: str = "") -> str | None:
-        """Fetch and return a branch's newest commit, or None; empty means the default branch."""
+        """Fetch and return a branch's newest commit, or None.
+
+        Args:
+            branch: Empty for the default branch.
+        """
         if not branch and self._is_shared():
             listed = self.ask("ls-remote", "--symref", self.remote, "HEAD").split()
             branch = listed[1].removeprefix("refs/heads/") if listed[:1] == ["ref:"] else ""
@@ -130,7 +134,8 @@ class PlainGit:
         """Put a commit on top of the remote's ref; retry if another process was first.
 
         Args:
-            change: Creates a commit from its parent's id (None for no parent); returns its id.
+            change: Creates a commit on a parent, and returns its id. Without a parent, the
+                function gets None.
         """
         for _ in range(_ATTEMPTS):
             before = self._newest(ref)

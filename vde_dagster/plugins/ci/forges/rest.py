@@ -81,7 +81,8 @@ class Rest:
     def send(
         self, method: str, path: str, body: Mapping[str, Any], *, or_none: tuple[int, ...] = ()
     ) -> Any:
-        """Send JSON; a POST is not retried, as it might be executed twice."""
+        """Send JSON, and return the JSON of the response, or None for a status in `or_none`."""
+        # A POST is not retried, because it might be executed twice.
         answer = self._send(method, path, body, or_none)
         return None if answer is None else answer.json()
 

@@ -289,7 +289,7 @@ _TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def _decoded(value: Any) -> Any:
-    """Return a value of a type that JSON lacks; see `vde_dagster.plugins.dbt.answers`."""
+    """Return the value that `encoded` of `vde_dagster.plugins.dbt.answers` converted to JSON."""
     if isinstance(value, dict):
         ((kind, inner),) = value.items()
         return _TYPES[kind](inner)

@@ -66,8 +66,7 @@ class Filling:
 
     Args:
         both: Whether the model's query contains both branches of `is_incremental()`.
-        batch: Unit of time of a microbatch, whose inputs are filtered by `event_time`; empty for a
-            model that reads all rows of its inputs.
+        batch: Unit of time of a microbatch; empty for other models.
         start: First instant with data (UTC), if it is configured.
         unread: Descriptions of configuration that is ignored.
     """
@@ -180,7 +179,8 @@ def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
-    """Return a microbatch's rules: each batch replaces its interval's rows, or is merged by key."""
+    """Return the rules for filling a microbatch model."""
+    # A batch replaces the rows of its interval, or is merged by key.
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")
     if not column:

@@ -141,7 +141,7 @@ def spark_statements(
 
 
 def _divided(source: SourceText, dialect: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each statement; semicolons separate them."""
+    """Yield the start and the end of each statement."""
     tokens = Token.split(source, dialect)
     own: list[Token] = []
     for token in tokens:

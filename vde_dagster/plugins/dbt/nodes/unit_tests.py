@@ -78,7 +78,11 @@ def _unit_test(
 
 
 def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
-    """Return a unit test's rows as a table; with `partial`, only its columns are compared."""
+    """Return a unit test's rows as a table.
+
+    Args:
+        partial: Whether a test compares only the columns of these rows.
+    """
     if isinstance(rows.rows, str):
         return replace(written(path, rows.rows), partial=partial)
     given = rows.rows or []

@@ -205,7 +205,7 @@ class Runs:
         return known is not None and any(self._fill(record, *known))
 
     def _audited(self, record: OutboxRecord, plan: Plan, shown: Shown) -> Iterator[RunEvent]:
-        """Yield a run for each model whose existing rows an attempt audited, without a fill."""
+        """Yield a run for each model that an attempt audited without a fill."""
         attempt = self._attempt(record)
         filled = {
             (one.subject["table"], one.interval) for one in attempt if one.kind in ("begun", *_ENDS)
@@ -367,7 +367,7 @@ class _Fill:
         yield from audit_events(job, run, self.output(None), own, self._began(at))
 
     def _began(self, at: datetime) -> datetime | None:
-        """Return when the fill began that ended at an instant; None if this is not recorded."""
+        """Return the start of the fill that ended at an instant; None if it is not recorded."""
         keys = ("table", "start", "end", "branch")
         wanted = [self.record.subject.get(key) for key in keys]
         found = [
