@@ -299,7 +299,7 @@ class Desk:
     # -- plan ------------------------------------------------------------------------------
 
     def outlook(self) -> Outlook:
-        """Plan the current texts for the environment; nothing is stored."""
+        """Plan the current texts for the environment without storing the plan."""
         reading = self.read()
         if self._planned is not None and self._planned[0] is reading:
             return self._planned[1]

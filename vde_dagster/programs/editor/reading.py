@@ -57,7 +57,7 @@ class Mention(NamedTuple):
             the name of the output column.
         qualifies: Whether the word is a table's name, not an alias, in front of a column.
         keeps: Text that a rename adds after the unchanged word; `{}` becomes the new name.
-        by_hand: Whether only the author can change the word, because no edit is certainly right.
+        by_hand: Whether only the author can change the word.
     """
 
     span: Span

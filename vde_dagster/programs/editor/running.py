@@ -27,7 +27,11 @@ MOST_ROWS = 100
 
 
 class Runnable(NamedTuple):
-    """A query that can run alone; without `query`, the model's own query."""
+    """A query that can run alone.
+
+    Args:
+        query: None for the whole query of the model.
+    """
 
     model: Model
     title: str

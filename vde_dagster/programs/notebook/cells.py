@@ -90,7 +90,7 @@ class Notebook:
 
     @property
     def text(self) -> str:
-        """The notebook as a text for people, whose lines can be compared."""
+        """The notebook as a text whose lines people can compare."""
         shown = []
         for cell in self.cells:
             lines = cell.source.strip("\n").split("\n")

@@ -22,7 +22,7 @@ from vde_dagster.programs.notebook.workspace import NotebookWorkspace, require_w
 
 
 class _Words(ArgumentParser):
-    """Parses the words after a magic's name; mistakes become one message."""
+    """Parser for the words after a magic's name."""
 
     def read(self, line: str) -> Namespace:
         """Parse the words after the name, quoted as in a shell."""
@@ -124,12 +124,12 @@ def _write_model(
 
     Args:
         kind: As in a header: `FULL`, `INCREMENTAL_BY_TIME_RANGE (time_column day)`.
-        environment: The environment of the plan, which is not stored.
+        environment: The environment of the plan.
         replace: Whether an existing file may be overwritten.
 
     Raises:
         UsageError: The file or the model exists.
-        ProjectError: The model or a model that reads it has mistakes; all files are restored.
+        ProjectError: The model or a model that reads it has mistakes. All files are restored then.
     """
     workspace.reload()
     model = ModelName.parse(name, workspace.settings.default_namespace)

@@ -40,7 +40,9 @@ PAGE = Column("page", "STRING", "The notebook as it was run, as HTML")
 
 
 def read_model(folder: Folder, path: Path, text: str, context: FileContext) -> LoadedFile:
-    """Read a notebook; a notebook without a header in its first cell defines nothing.
+    """Read a notebook as a model.
+
+    A notebook without a header in its first cell defines nothing.
 
     Raises:
         ProjectError: The file, its header or the code of a cell has a mistake.
@@ -169,7 +171,7 @@ def module_text(notebook: Notebook, *, has_rows: bool) -> str:
     """Write the module of a notebook: its cells' code, and the function that runs it.
 
     Args:
-        has_rows: Whether the notebook yields rows; otherwise its page is its only result.
+        has_rows: Whether the notebook yields rows.
     """
     body: list[ast.stmt] = [
         _Inner().visit(statement) for _, code in notebook.code() for statement in code

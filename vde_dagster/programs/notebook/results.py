@@ -39,7 +39,7 @@ class Rows:
     Args:
         arrow: The rows; instants are in UTC.
         environment: The version of the environment: `dev@7`.
-        read_live: External tables, which were read in their current state.
+        read_live: External tables that were read in their current state.
     """
 
     arrow: pa.Table

@@ -245,7 +245,7 @@ class _Run:
         return None
 
     def _leave_page(self) -> None:
-        """Write the notebook with its outputs; delete pages of older plans."""
+        """Write the page of the notebook, and delete the pages of older plans."""
         import nbformat
 
         page = self.context.page

@@ -38,7 +38,7 @@ class NotebookWorkspace(Workspace):
         return f"{found.name}@{found.version}"
 
     def pinned(self, environment: str) -> str:
-        """Return an environment with its pinned version; pin the environment if necessary."""
+        """Return an environment's name with its pinned version, pinning it if necessary."""
         if "@" in environment:
             return environment
         name = environment_name(environment)

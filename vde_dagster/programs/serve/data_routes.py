@@ -182,7 +182,7 @@ class Places:
         """Run some work and return its result.
 
         Raises:
-            ServeError: No place became free in time; the error has the expected waiting time.
+            ServeError: No place became free in time.
         """
         await self._enter(client)
         begun = time.monotonic()

@@ -82,7 +82,7 @@ class Server:
         return f"http://{host}:{self._socket.getsockname()[1]}"
 
     def run(self) -> None:
-        """Serve requests until SIGINT or SIGTERM; requests in progress are finished first."""
+        """Serve requests until SIGINT or SIGTERM, and then finish requests in progress."""
         assert self._socket is not None
         uvicorn.Server(configured(self._app, self._limits)).run(sockets=[self._socket])
 

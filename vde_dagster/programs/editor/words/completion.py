@@ -316,7 +316,7 @@ def _bracket(tokens: Sequence[Token], begin: int, end: int) -> tuple[int, int]:
 
 
 def _from(tokens: Sequence[Token], cursor: int) -> Iterator[tuple[str, str]]:
-    """Yield the tables of the SELECT at the cursor, but not of a union's other SELECTs."""
+    """Yield the tables of the SELECT at the cursor, without other SELECTs of a union."""
     depth, part = 0, 0
     parts: list[list[Token]] = [[]]
     for index, token in enumerate(tokens):
@@ -387,7 +387,7 @@ def _columns(
 def _listed(
     reading: Reading, tokens: list[Token], ctes: dict[str, list[Token]], name: str, budget: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the output columns of a SELECT; a star yields all of its columns."""
+    """Yield the output columns of a SELECT, including the columns of a star."""
     depth, item = 0, list[Token]()
     started = False
     for token in tokens:

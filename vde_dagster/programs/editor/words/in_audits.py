@@ -109,7 +109,8 @@ class AuditFiles:
             yield AuditQuery(model, frozenset(reads), query.start, query.end)
 
     def words(self, audit: AuditQuery) -> Iterator[Mention]:
-        """Yield words that may be columns, for an audit whose query cannot be analyzed."""
+        """Yield the words of an audit's query that may be columns."""
+        # Such a query cannot be analyzed.
         path, text = audit.model.location.path.as_posix(), audit.model.source
         for name in sorted(audit.reads):
             known = column_names(self._reading.snapshots, name) or ()

@@ -512,7 +512,8 @@ class _Query:
 
 
 def _first(scope: Any) -> Any:
-    """Return the first query of a union, which names the columns of the union."""
+    """Return the first query of a union."""
+    # The first query names the columns of the union.
     while scope.set_operation_scopes:
         scope = scope.set_operation_scopes[0]
     return scope
