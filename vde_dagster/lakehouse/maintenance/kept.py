@@ -307,7 +307,7 @@ def _folder_has_id(location: str, table_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A metadata file with its content; the content of an unreadable file is None."""
+    """A metadata file with its content, or without content if the file is unreadable."""
 
     location: str
     folder_location: str
