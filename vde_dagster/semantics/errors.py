@@ -43,7 +43,7 @@ class SemanticError(ProjectError):
 
     @staticmethod
     def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first of several mistakes; set its `mistakes` to all of them."""
+        """Return the first of several mistakes, with all of them as its `mistakes`."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)

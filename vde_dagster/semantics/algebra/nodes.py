@@ -315,10 +315,10 @@ class _Exporting:
 
 @dataclass(slots=True, eq=False)
 class Derived(_Exporting):
-    """A source derived from a group by the operation `op`:
+    """A source derived from a group by the operation `op`.
 
-    - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
-    - ``limit``: the first rows; `args` are the limits and the sort order.
+    - ``agg``: a grouping. `keys` are the grouping sets, one ``keys`` node each.
+    - ``limit``: the first rows. `args` are the limits and the sort order.
     - ``left``: for each outer row its matches, or one row of NULLs. `unique`: at most one match.
     - ``block``: the group itself, which is not merged into the outer group.
     """

@@ -57,7 +57,10 @@ Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
-    """Converts one query to the algebra; see `analyze` for the arguments."""
+    """Converts one query to the algebra.
+
+    See `analyze` for the arguments.
+    """
 
     CTE_BUDGET = 64
     """Maximum number of uses of CTEs that are merged into the query; others stay separate."""
@@ -152,17 +155,17 @@ class Binder:
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Record why a call is not supported; return an unknown node over the call's arguments."""
+        """Record why a call is not supported, and return an unknown node over its arguments."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
     def condition(self, node: Node, e: exp.Expr) -> Node:
-        """Return the node of a whole condition; give up if Spark refuses it because of its type."""
+        """Return a condition's node, or an unknown node if Spark refuses the condition's type."""
         if is_void(node):
             return self.give_up("NULL as a condition", node)
         return self.boolean(node, e)
 
     def boolean(self, node: Node, e: exp.Expr) -> Node:
-        """Return the node of an operand that must be BOOLEAN; give up if it has another type."""
+        """Return an operand's node, or an unknown node if its type is not BOOLEAN."""
         if node.tag in BOOLEAN:
             return node
         kind = infer(e)
@@ -170,13 +173,13 @@ class Binder:
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
     def common(self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False) -> Node:
-        """Return the node of a choice such as CASE; give up if its values have no common type."""
+        """Return the node of a choice such as CASE, or an unknown node without a common type."""
         if not have_no_common_type(map(infer_family, values), ordered=ordered):
             return node
         return self.give_up("values of types that have none in common", node)
 
     def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
-        """Return the node of a comparison; give up if Spark cannot compare values of the types."""
+        """Return a comparison's node, or an unknown node if Spark cannot compare the values."""
         maps = any(called(e.unnest()) == "map" for e in values)
         if maps or are_not_comparable(map(infer_family, values)):
             return self.give_up("a comparison of types that Spark does not compare", node)

@@ -53,7 +53,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
 
 
 def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
-    """Return a call's node; give up if Spark refuses the call's arguments."""
+    """Return a call's node, or an unknown node if Spark refuses the arguments."""
     arguments = list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node

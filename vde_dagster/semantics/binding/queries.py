@@ -320,7 +320,11 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
 
 
 def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, list[Node]]:
-    """Apply DISTINCT as a grouping by all output columns; return also the rewritten sort keys."""
+    """Apply DISTINCT as a grouping by all output columns.
+
+    Returns:
+        The query, and its rewritten sort keys.
+    """
     terms = binder.terms
     columns = list(dict.fromkeys(o.node for o in rel.outputs))
     keys = terms.unordered("keys", columns)

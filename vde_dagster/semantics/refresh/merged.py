@@ -148,7 +148,7 @@ class _Groups:
         self._inner_types: Mapping[str, str] = {}
 
     def before_grouping(self) -> Qualified:
-        """Return the query without GROUP BY; its outputs are the keys and aggregates' arguments."""
+        """Return a query for the keys and the aggregates' arguments, without GROUP BY."""
         tree = self._tree.copy()
         for clause in ("group", "order"):
             tree.set(clause, None)

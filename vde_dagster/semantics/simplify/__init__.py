@@ -33,7 +33,7 @@ Rule = Callable[[Parts], None]
 
 
 def _replace_joins(parts: Parts) -> None:
-    """Replace joins that only select rows by EXISTS; remove groupings in the new subqueries."""
+    """Replace joins that only select rows by EXISTS."""
     drop_groupings_of_sets(joins_as_exists(parts), parts)
 
 

@@ -75,7 +75,7 @@ def _inner_expression(node: Node) -> Node:
 
 
 def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace joins by EXISTS if they only test for a match; return the groups of the EXISTS."""
+    """Replace joins by EXISTS if they only test for a match, and return the EXISTS' groups."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]

@@ -86,7 +86,7 @@ class Facts:
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
     def joined(self, tag: str, operands: list[Node]) -> Node:
-        """Combine operands by AND or OR; a single boolean operand is returned unchanged."""
+        """Combine operands by AND or OR, or return a single boolean operand."""
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
         # An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other

@@ -124,7 +124,7 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
 
 
 def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Push conditions on one source into the source; return the groups that got conditions."""
+    """Push conditions on a source into the source, and return the groups that got conditions."""
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []

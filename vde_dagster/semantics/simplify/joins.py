@@ -52,7 +52,7 @@ def weaken_full_joins(parts: Parts) -> None:
 
 
 def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
-    """Replace a FULL JOIN by a join that keeps one side's rows; return whether it was possible."""
+    """Replace a FULL JOIN by a join that keeps one side's rows, and return true if possible."""
     possible = _sides_of_columns(join, parts) is not None
     if possible:
         _keep(kept, optional, join, around, parts)

@@ -20,8 +20,9 @@ _Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
 
 
 class Barred(NamedTuple):
-    """Tokens and called rules that a rule must not accept, although the grammar allows them."""
+    """Tokens and called rules that a rule must not accept."""
 
+    # The grammar itself allows these tokens and rules.
     tokens: Collection[int]
     rules: Collection[int]
 

@@ -72,14 +72,14 @@ _BEFORE_SIGN = COMPARISONS | {
 
 
 class AsWritten(NamedTuple):
-    """Tokens for SQLGlot's parser; their offsets refer to the original text.
+    """Tokens for SQLGlot's parser, with offsets in the original text.
 
     Args:
-        doubt: Syntax that the tokens cannot represent, or None. If set, the query is compared as
-            text.
+        doubt: Syntax that the tokens cannot represent, or None.
     """
 
     tokens: list[Token]
+    # If set, the query is compared as text.
     doubt: str | None
 
 
@@ -461,7 +461,7 @@ def _interval_literal(text: str, tokens: list[Token], index: int) -> tuple[int, 
 
 
 def _single_quoted(piece: str) -> str:
-    """Replace the double quotes of a plain string by single quotes; return other strings as is."""
+    """Replace the double quotes of a plain string by single quotes."""
     if piece[0] == '"' and "'" not in piece and "\\" not in piece and '"' not in piece[1:-1]:
         return f"'{piece[1:-1]}'"
     return piece

@@ -62,7 +62,7 @@ def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Case:
 
 
 def plus(left: exp.Expr, right: exp.Expr | int) -> exp.Expr:
-    """Return a sum; compute it if `left` is a literal and `right` an int."""
+    """Return a sum, or its value if `left` is a literal and `right` is an int."""
     known = literal_int(left)
     if isinstance(right, int):
         if known is not None:

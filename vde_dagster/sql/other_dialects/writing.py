@@ -145,7 +145,7 @@ def _named(outputs: list[str] | None, hidden: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[exp.Expr]:
-    """Replace sort keys that are not in the SELECT list by hidden columns; return these columns."""
+    """Replace sort keys outside of the SELECT list by hidden columns, and return these columns."""
     if order is None:
         return []
     known = {name.lower() for name in outputs or ()}
