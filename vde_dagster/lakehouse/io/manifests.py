@@ -1,9 +1,9 @@
 """Reading of manifest lists and manifests, with checks that find damaged files.
 
 If an Avro file is truncated inside a block, PyIceberg reports no error and reads fewer entries. A
-cleanup would then delete the files that the lost part names. Therefore the structure of the whole
-file is checked first, then its length and counts against the file that refers to it, and that the
-file belongs to the commit that names it.
+cleanup would then delete the files that the lost part names. Therefore three checks come
+first: the structure of the whole file, its length and counts as the referring file records them,
+and the commit to which the file belongs.
 Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
 """
 

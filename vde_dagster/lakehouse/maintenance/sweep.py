@@ -247,8 +247,8 @@ def find_orphans(lakehouse: LakeHandles, table: LedgerTable, before: datetime) -
     """Find files in a table's data folder that are not used and can no longer be committed.
 
     Args:
-        before: Only files written before this instant (UTC) are returned. Choose an instant that
-            is longer ago than the longest run.
+        before: Instant (UTC) before which the files were written. It must be longer ago than the
+            longest run.
 
     Raises:
         DamagedFileError: The files that the table uses cannot be determined.

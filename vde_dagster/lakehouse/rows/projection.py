@@ -143,10 +143,10 @@ def _struct(
 
 
 def _ends(offsets: pa.Array) -> tuple[pa.Array, int, int]:
-    """Return the offsets of lists from 0.
+    """Shift list offsets, so that they start at 0.
 
     Returns:
-        The offsets, the first element's position, and the number of elements.
+        The shifted offsets, the position of the first element, and the number of elements.
     """
     start, end = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
     # Arrow accepts a mask only if the offsets are not a slice of others.

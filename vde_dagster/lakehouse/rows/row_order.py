@@ -49,12 +49,12 @@ def first_rows(
     """Return the first `most` rows after a position in sort order.
 
     Args:
-        batches: All rows; only the result and one batch are in memory at a time. For further pages,
-            the same rows must be given in the same order.
+        batches: All rows, in the same order for every page.
         keys: The sort keys; if empty, rows stay in reading order.
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0
+    # Only the result and one batch are in memory at a time.
     for rows in batches:
         if not keys:
             rest, skip = rows.slice(min(skip, rows.num_rows)), max(0, skip - rows.num_rows)
