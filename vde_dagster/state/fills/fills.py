@@ -271,7 +271,8 @@ class FillStore:
     ) -> dict[str, tuple[IntervalSet, datetime]]:
         """Find ranges that were filled too early, because the clock of a machine ran ahead.
 
-        Return, by table id, these ranges, and the time (UTC) of the last fill by a correct clock.
+        Returns:
+            By table id, these ranges, and the time (UTC) of the last fill by a correct clock.
         """
         late = now + STEP
         ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
