@@ -127,7 +127,7 @@ class Hooks:
         return found
 
     def with_calls(self, text: str, unique_ids: Sequence[str]) -> str:
-        """Add calls to a file's text that render the hooks of its nodes."""
+        """Add calls that render the hooks of a file's nodes to the text of the file."""
         calls = json.dumps({one: self.models[one] for one in unique_ids})
         call = f"\n{{{{ vde_hooks({calls}) }}}}\n"
         if not _END_OF_SNAPSHOT.search(text):

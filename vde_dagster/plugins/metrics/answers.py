@@ -64,7 +64,7 @@ def compare(
     one: str,
     other: str,
 ) -> ComparedMetrics:
-    """Compare metrics in two environments, or versions of them, each by its own definitions.
+    """Compare metrics in two environments or versions, each with its own definitions.
 
     Raises:
         UsageError: MetricFlow refuses the question, or `Queries.run` fails.

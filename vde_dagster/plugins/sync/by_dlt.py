@@ -57,7 +57,7 @@ _PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http
 
 
 def _where(options: Mapping[str, Any]) -> str:
-    """Return the server and database of a destination's options, without logins."""
+    """Return the server and database from a destination's options, without logins."""
     found = []
     for value in options.values():
         if isinstance(value, str):

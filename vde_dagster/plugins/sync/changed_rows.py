@@ -108,7 +108,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Provide the changes from the version that the outside system has to the given version.
+    """Provide the changes between the version in the outside system and the given version.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data

@@ -160,7 +160,7 @@ class Rows:
         return self._table
 
     def begin(self, step: Step) -> None:
-        """Create the table or its missing columns, and the means to compare all keys if needed."""
+        """Create the table, or its missing columns."""
         import pyarrow as pa
 
         self._step = step
@@ -191,6 +191,7 @@ class Rows:
             if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
         }
         self._require_key(step)
+        # This table collects the keys of all sent rows, so that `end` can delete other rows.
         if step.mode == "mirror" and not step.since:
             columns = [sa.Column(one.own, self.table.c[one.own].type) for one in self._keys]
             self._shown = sa.Table(
@@ -232,7 +233,7 @@ class Rows:
         return [one for one in self._columns if one.name in self.step.key]
 
     def send(self, batch: Batch) -> int:
-        """Write a batch; rows that are already equal are left alone."""
+        """Write a batch, except rows that are already equal."""
         try:
             with self.effects.at("sync.batch"), self.conn.begin_nested():
                 changed = self._put(batch) if batch.rows else 0

@@ -151,7 +151,7 @@ def _inside(text: str | None) -> str:
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the aliases in a list of expressions as written, by the alias in lower case."""
+    """Return the aliases in a list of expressions, by their names in lower case."""
     from sqlglot import exp
 
     found: dict[str, str] = {}

@@ -338,7 +338,7 @@ class Desk:
 
 
 def plan_text(desk: Desk) -> str:
-    """Return the plan's report for all texts as Markdown."""
+    """Return the report of a plan for all current texts, as Markdown."""
     outlook = desk.outlook()
     if outlook.plan is None:
         return f"No plan for `{outlook.environment}`: {outlook.why}.\n"

@@ -269,7 +269,7 @@ def _tell(connection: Connection, said: Mapping[str, Any], rows: pa.Table | None
 
 
 def _write_modules(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the project's modules that cells import, as of the plan's creation."""
+    """Write the project's modules as they were when the plan was created."""
     for path, text in files.items():
         if path.endswith(".py"):
             target = folder / path

@@ -109,7 +109,7 @@ def _literal(value: Any) -> str:
 
 
 def sent(rows: pa.Table) -> memoryview:
-    """Return rows as bytes, in Arrow's format of streams."""
+    """Return rows as bytes in Arrow's stream format."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -119,7 +119,7 @@ def sent(rows: pa.Table) -> memoryview:
 
 
 def received(content: bytes) -> pa.Table:
-    """Return rows from bytes, see `sent`."""
+    """Return the rows that `sent` converted to bytes."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(content).read_all()

@@ -79,7 +79,8 @@ class Session:
 
     @property
     def answers(self) -> bool:
-        """Whether `vde` can answer introspective calls: only for a Spark target."""
+        """Whether `vde` can answer introspective calls."""
+        # Queries for other adapters are not in Spark SQL.
         return bool(self._command) and self.adapter == "spark"
 
     def leave_out(self, unique_id: str, call: str) -> None:

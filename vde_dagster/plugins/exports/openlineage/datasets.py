@@ -84,7 +84,7 @@ class Shown:
 
     @cached_property
     def catalog(self) -> str:
-        """The namespace of names in the catalog: the warehouse."""
+        """The warehouse, which is the namespace of names in the catalog."""
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
@@ -169,7 +169,7 @@ class Shown:
         return found
 
     def static_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
-        """Return the facets of a dataset without its lineage."""
+        """Return the facets of a dataset, except its lineage."""
         model, table = snapshot.model, self.table(snapshot.name)
         found: dict[str, DatasetFacet] = {
             "schema": schema_dataset.SchemaDatasetFacet(

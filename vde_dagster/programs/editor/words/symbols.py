@@ -178,7 +178,7 @@ class Symbols:
         return found
 
     def in_yaml(self, path: str) -> list[Mention]:
-        """Return the words of a file of unit tests or external models."""
+        """Return the mentions in a file of unit tests or external models."""
         if path not in self._in_yaml:
             self._in_yaml[path] = mentions(self.reading, path, self._ctes)
         return self._in_yaml[path]
@@ -304,7 +304,7 @@ class _Query:
         self.root: Any = None
 
     def read(self, tree: exp.Expr) -> None:
-        """Find the symbols of a query, from the inside out."""
+        """Find the symbols of a query, beginning with its innermost queries."""
         found = scopes.traverse_scope(tree)
         self.root = found[-1] if found else None
         self.numbers = {id(scope): number for number, scope in enumerate(found)}
