@@ -79,7 +79,7 @@ class _TableNames:
 
 @dataclass(slots=True)
 class Kept:
-    """The files that kept objects name."""
+    """The files that kept objects refer to."""
 
     lakehouse: LakeHandles
     # Read on first use, and again if pointers moved.

@@ -141,9 +141,10 @@ def _with_version(
 def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Drop old versions of a view, and the log up to the last entry of a dropped version."""
+    """Drop the oldest versions of a view, and their part of the log."""
     others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
     kept = {current, *others[: HISTORY_SIZE - 1]}
+    # The rest of the log begins after the last entry of a dropped version.
     tail: list[dict[str, Any]] = []
     for entry in log:
         if entry["version-id"] in kept:
