@@ -199,7 +199,7 @@ def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, d
 
 
 def _shown_worlds(conn: Connection) -> dict[str, World]:
-    """Return all versions of environments, including dropped environments."""
+    """Return the versions of each environment, by name, including dropped environments."""
     entry, head = schema.entries.c, schema.environments.c
     version = schema.environment_versions.c
     # A frozen environment keeps its content, even if ranges are computed again.
