@@ -301,6 +301,7 @@ def _is_sent(kind: str, definition: SyncDefinition) -> bool:
 
 
 def _has(cursor: SyncCursor, version: Environment) -> bool:
+    # After the state was replaced, a version of the same number has another publication.
     same = cursor.version == version.version and cursor.publication == version.publication_id
     return same and cursor.pending is None
 

@@ -151,7 +151,11 @@ class _Sender:
 
 @dataclass
 class Refused:
-    """Events that a receiver refused."""
+    """Events that a receiver refused.
+
+    Args:
+        events: Title of each event, and the reason of its refusal.
+    """
 
     workspace: Workspace
     events: list[str] = field(default_factory=list)
