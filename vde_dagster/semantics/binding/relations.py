@@ -501,7 +501,7 @@ NO_CTES = Ctes({}, 0, None)
 
 @dataclass(slots=True, eq=False)
 class CteDef:
-    """A CTE: its query, its column names, and its position in the WITH clause."""
+    """A common table expression of a WITH clause."""
 
     query: exp.Expr
     names: list[str]

@@ -116,7 +116,7 @@ def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
 
 
 def _connected(some: list[Any], group: Group) -> list[list[Any]]:
-    """Divide sources into lists, so that each condition names sources of only one list."""
+    """Divide sources into lists, so that no condition connects two lists."""
     left = list(some)
     found: list[list[Any]] = []
     named = [sources_in(c) & set(some) for c in group.conditions]

@@ -59,7 +59,7 @@ _ALOAD_0, _IFEQ, _IFNE, _TABLESWITCH, _LOOKUPSWITCH, _IRETURN, _GETS = (
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A predicate of the grammar: a Boolean field or method, or its negation."""
+    """A predicate of the grammar, or its negation."""
 
     name: str
     negated: bool
@@ -225,7 +225,11 @@ class UnknownFormat(Exception):
 
 
 def read_network(text: str) -> Network:
-    """Read a network from a compiled parser's constant; raise UnknownFormat for other versions."""
+    """Read a network from a compiled parser's constant.
+
+    Raises:
+        UnknownFormat: The constant is from another version of ANTLR.
+    """
     numbers = _numbers(text)
     take = numbers.__next__
     version = take()
@@ -265,7 +269,8 @@ def read_network(text: str) -> Network:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Decode numbers from UTF-16 units; a number above 15 bits takes two units."""
+    """Decode numbers from UTF-16 units."""
+    # A number above 15 bits takes two units.
     units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
     if max(units) < 0x8000:
         return iter(units)

@@ -230,7 +230,7 @@ def _without_aliases(network: Network, rules: Mapping[str, int]) -> None:
 
 
 def _forbid_end_after(network: Network, rule: int, last: int, *, called: bool) -> None:
-    """Change a rule of the grammar so that it cannot end after a token or after a called rule.
+    """Change a rule of the grammar to refuse an end after a token or a called rule.
 
     Args:
         last: Number of the token or, if `called` is true, of the called rule.

@@ -328,7 +328,7 @@ def read_time(node: exp.Expr, dialect: str) -> Made:
 
 
 def from_text(value: exp.Expr, kind: str) -> exp.Expr:
-    """Rewrite a cast of a text to a date or time, so that it fails for a text of digits alone."""
+    """Rewrite a cast of a text to a date or time to fail for a text of digits alone."""
     text = exp.cast(value.copy(), "TEXT")
     # Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
