@@ -185,7 +185,7 @@ def store_materializations(
 def _log_entry(
     event: dg.AssetMaterialization, step: dg.OpExecutionContext | dg.AssetExecutionContext | None
 ) -> EventLogEntry:
-    """Return a record of the event log, as a step or a report without a run would write it."""
+    """Return a record of the event log for an event, with or without a step."""
     kind, data = DagsterEventType.ASSET_MATERIALIZATION.value, StepMaterializationData(event)
     stored = DagsterEvent(event_type_value=kind, job_name="", event_specific_data=data)
     if step is not None:

@@ -42,7 +42,7 @@ _LOCATIONS = """
 
 @dataclass(frozen=True)
 class LocalUi:
-    """Running Dagster, whose process leads a process group."""
+    """Running Dagster, as a process group."""
 
     url: str
     home: Path

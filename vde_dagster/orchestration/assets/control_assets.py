@@ -228,7 +228,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
-    """Return the external asset that shows cleanups, with freed bytes for plots."""
+    """Return the external asset of cleanups."""
     names = catalog.names
     return dg.AssetSpec(
         key=names.janitor_key, group_name=names.group, description=_JANITOR_TEXT, kinds={"iceberg"}

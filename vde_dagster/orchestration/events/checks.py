@@ -96,7 +96,10 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield checks whose recorded status differs from the state; by default for all models."""
+        """Yield the checks whose recorded status differs from the state.
+
+        Without `only`, all models are included.
+        """
         for audited in filter(self._decides, self._audited_models(environment, only=only)):
             for audit in audited.snapshot.model.audits:
                 event = self._evaluation(audited, audit)

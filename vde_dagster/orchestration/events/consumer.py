@@ -53,7 +53,10 @@ NOTHING_NEW = dg.SkipReason("the state has no new records")
 def forwarding_lease(
     store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
 ) -> Iterator[None]:
-    """Hold the lease for writing to an instance; raises ConflictError if another process has it."""
+    """Hold the lease for writing to a Dagster instance.
+
+    Raises ConflictError if another process has the lease.
+    """
     resource = run_origin(instance, "told")
     owner = f"process {os.getpid()}, {uuid.uuid4().hex[:8]}"
     with store.leases.holding(f"dagster/{resource}", owner, wait_seconds=wait_seconds):

@@ -63,7 +63,7 @@ class EndedRuns:
 
 
 def abandoned_checks(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> set[dg.AssetCheckKey]:
-    """Return checks that these runs planned but did not evaluate, and no later run planned."""
+    """Return the checks that runs planned but did not evaluate, unless a later run planned them."""
     found: set[dg.AssetCheckKey] = set()
     for run_id in run_ids:
         planned = {

@@ -62,7 +62,7 @@ class FilledPartitions:
 
     @classmethod
     def in_batches(cls, events: Iterable[dg.AssetMaterialization]) -> Iterator[FilledPartitions]:
-        """Divide events of one model into batches."""
+        """Divide the events of one model into batches."""
         # Sorting keeps the order of the events of one partition.
         found = sorted(events, key=lambda event: str(event.partition))
         for start in range(0, len(found), BATCH):
@@ -205,7 +205,7 @@ class Reporter:
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
-        """Return the events to write for an event: none if Dagster has it."""
+        """Return the events to write for an event, or none if Dagster has it."""
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):
             if kind == "checks":
@@ -328,7 +328,7 @@ def working_runs(instance: dg.DagsterInstance, store: StateStore) -> dict[str, l
 
 
 def busy_plans(instance: dg.DagsterInstance, store: StateStore) -> frozenset[str]:
-    """Return the ids of the plans that runs of the instance work on."""
+    """Return the ids of the plans that runs of an instance work on."""
     # These runs write the events of the plans.
     records = (item for own in working_runs(instance, store).values() for item in own)
     return frozenset(str(item.subject["plan"]) for item in records if item.subject.get("plan"))

@@ -48,7 +48,7 @@ def guarded_step(function: Step) -> Step:
 
 @contextmanager
 def _masked_failures() -> Iterator[None]:
-    """If an error has secrets in its text, cause or facts, raise a failure without secrets."""
+    """Replace an error with secrets in its text, cause or facts by a failure without secrets."""
     try:
         yield
     except dg.RetryRequested:

@@ -140,7 +140,10 @@ class Comparison:
     def audits(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Iterator[Projected]:
-        """Yield the outdated checks of an environment's models; of all models by default."""
+        """Yield the outdated checks of an environment's models.
+
+        Without `only`, all models are included.
+        """
         if environment.plan_id not in self.busy:
             yield from AuditEvents(self.context).outdated_checks(environment, only)
 

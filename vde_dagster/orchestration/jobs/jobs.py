@@ -137,12 +137,18 @@ def scheduled_job(environment: str) -> str:
 
 
 def crons(settings: Settings) -> dict[str, str]:
-    """Return the cron of each scheduled environment; by default only production has one."""
+    """Return the cron of each scheduled environment.
+
+    By default, only production has a schedule.
+    """
     return settings.dagster.schedules or {PRODUCTION: HOURLY}
 
 
 def _filled_assets(catalog: AssetCatalog, environment: str = "") -> list[dg.AssetKey]:
-    """Return the assets that runs of an environment fill; all assets if it does not exist yet."""
+    """Return the assets that runs of an environment fill.
+
+    All assets are returned if the environment does not exist yet.
+    """
     known = catalog.live.environments.get(environment)
     return [
         catalog.key(name)

@@ -142,7 +142,7 @@ def _result(
     planned: Sequence[tuple[Plan, AutoApply]] | None,
     left: Sequence[str],
 ) -> dg.SensorResult:
-    """Request the pages of new plans, and the runs of plans to apply automatically."""
+    """Request the pages of new plans, and runs that apply plans automatically."""
     requests = []
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
     made = [plan.id for plan, _ in plans]

@@ -33,7 +33,7 @@ class AssetCatalog:
     Args:
         specs: The translator's spec of each model.
         partitions: Partitions by model; None for models that are never filled.
-        translator: Names the tables that are not models.
+        translator: Translator that names the tables that are not models.
         recording: Progress of recording in Dagster as Markdown; empty if it is complete.
     """
 

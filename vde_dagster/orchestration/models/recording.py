@@ -28,7 +28,7 @@ def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:
 
 
 def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalog:
-    """Add Dagster's progress to the filled models' descriptions until all fills are recorded."""
+    """Return the catalog with a note on Dagster's progress, unless all fills are recorded."""
     left = store.outbox.last_left()
     if left is None and not store.outbox.has_work_outside_dagster():
         return catalog
