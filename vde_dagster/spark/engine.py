@@ -135,7 +135,8 @@ class SparkEngine:
         return columns
 
     def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
-        """Analyze a query once, for its columns and for the fill that follows."""
+        """Analyze a query, for its columns and for the fill that follows."""
+        # Spark analyzes the query only once.
         if before:
             return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
@@ -177,7 +178,7 @@ class SparkEngine:
             evolve_layout(self._table(self.session, table.ref), table, snapshot, previous)
 
     def compact(self, ref: TableRef) -> None:
-        """Rewrite the data files of `main` that have deleted rows, in one commit.
+        """Rewrite the data files on `main` that have deleted rows, in one commit.
 
         Source: https://iceberg.apache.org/docs/latest/spark-procedures/#rewrite_data_files
         """
@@ -266,7 +267,7 @@ class SparkEngine:
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Return the failing rows of each audit (None if unknown), and the seconds per audit."""
+        """Count the failing rows of each audit (None if unknown), and return the seconds per audit."""
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0

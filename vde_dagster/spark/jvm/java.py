@@ -17,13 +17,19 @@ _HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or
 
 
 def require_pyspark() -> None:
-    """Make sure that PySpark is installed, without importing it; raises NoSparkError."""
+    """Check that PySpark is installed, without importing it.
+
+    Raises NoSparkError if PySpark is missing.
+    """
     if find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed", hint=how_to_install())
 
 
 def check_java() -> int:
-    """Return the major version of the Java that Spark will start; raise if it is too old."""
+    """Return the major version of the Java that Spark will start.
+
+    Raises NoSparkError if Java is missing or too old.
+    """
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")

@@ -176,7 +176,7 @@ class ModelContext:
 
 
 class SqlmeshModelContext(ModelContext):
-    """The context of a model with SQLMesh's decorator, by SQLMesh's conventions."""
+    """The context of a Python model that uses SQLMesh's decorator."""
 
     __slots__ = ()
 

@@ -63,7 +63,10 @@ def has_client() -> bool:
 
 
 def require_client(master: str) -> None:
-    """Make sure that PySpark's Connect client is installed; raises NoSparkError."""
+    """Check that PySpark's Connect client is installed.
+
+    Raises NoSparkError if the client is missing.
+    """
     if not has_client():
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "

@@ -60,7 +60,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def as_subquery(sql: str) -> str:
-    """Put a query where Spark accepts only queries, so that it cannot write."""
+    """Write a query as a subquery, where Spark accepts no statement that writes."""
     return _WRAPPED.format(sql.rstrip().rstrip(";"))
 
 

@@ -127,7 +127,8 @@ class SessionSettings:
 
 
 def catalog_config(settings: SessionSettings) -> dict[str, str]:
-    """Return the properties of the Iceberg catalog, which can be set on a running session."""
+    """Return the properties of the Iceberg catalog for a Spark session."""
+    # These properties can be set on a running session.
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",

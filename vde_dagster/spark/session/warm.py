@@ -51,14 +51,14 @@ _OF_CLIENTS = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE
 
 @dataclass(frozen=True, slots=True)
 class WarmEngine:
-    """A running server.
+    """A running Spark Connect server that a project's processes share.
 
     Args:
         pid: The process that started the JVM, and ends it.
         token: Secret that grants all rights of the project's owner.
         usage_port: Port of its usage server, see `usage.py`.
         configuration: A digest of the JVM's start configuration.
-        started_at: In seconds since 1970, UTC.
+        started_at: Time of the start, in seconds since 1970.
     """
 
     pid: int

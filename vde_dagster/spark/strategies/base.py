@@ -76,7 +76,7 @@ class Write:
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
         notes: Warnings about the rows, which the strategy adds to the fill's result.
-        why_all: Reasons why the strategy computed all rows of a task with changed rows.
+        why_all: Reasons for computing all rows, although the changed rows are known.
         rewrites: The strategy's last commit, if it rewrote all rows of the table.
     """
 
@@ -271,7 +271,10 @@ class Strategy(ABC):
         return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return the default layout; `types` are Spark SQL types by output column."""
+        """Return the default layout.
+
+        `types` are Spark SQL types by output column.
+        """
         return Layout()
 
     def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:

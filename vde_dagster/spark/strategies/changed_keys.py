@@ -57,7 +57,7 @@ class KeysView:
         return " AND ".join(parts) or "true"
 
     def is_in(self, side: str) -> str:
-        """Return the condition that a row of `side` has one of the key values; NULL equals NULL."""
+        """Return the condition that a row of `side` has one of the key values, including NULLs."""
         if self.is_listed:
             return self.may_be_in(side)
         same = write_equal("vde_keys", side, self.columns)
@@ -66,7 +66,7 @@ class KeysView:
 
 
 def write_equal(left: str, right: str, names: Sequence[str]) -> str:
-    """Write the condition that columns of two relations are equal; NULLs are equal."""
+    """Write the condition that columns of two relations are equal, including NULLs."""
     return " AND ".join(f"{left}.{quote(name)} <=> {right}.{quote(name)}" for name in names)
 
 

@@ -117,7 +117,7 @@ def _change_rows(write: Write, changed: ChangedRows) -> None:
 
 
 def _repeated(write: Write, rows: DataFrame) -> DataFrame:
-    """Return rows with all columns of the table; a row with N copies is returned N times."""
+    """Return rows with all columns of the table, each as often as it has copies."""
     listed = [
         quote(name) if name in write.types else f"CAST(NULL AS {type_}) AS {quote(name)}"
         for name, type_ in write.frame_types.items()
@@ -127,7 +127,7 @@ def _repeated(write: Write, rows: DataFrame) -> DataFrame:
 
 
 def _merge_groups(write: Write, changed: ChangedGroups) -> None:
-    """Replace the changed groups by the result of merging their aggregates with the changes."""
+    """Replace the rows of the changed groups by their new aggregates."""
     from vde_dagster.semantics.refresh.merged import merge_query
 
     outputs = [*changed.key, *(total.column for total in changed.totals)]
@@ -178,7 +178,7 @@ def _replace(write: Write, gone: str, rows: DataFrame, why_failed: str) -> None:
     """Replace rows that were read from the table by derived rows.
 
     Args:
-        why_failed: Message of the error that the rows' query raises for a contradiction.
+        why_failed: Message that the rows' query raises if changes contradict the table's rows.
 
     Raises:
         NotWrittenError: Changes contradict the table's rows, or Spark cannot compute the rows.

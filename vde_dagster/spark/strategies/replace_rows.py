@@ -30,7 +30,7 @@ class Deletion:
 
     Args:
         rows: Number of rows to delete.
-        touched_rows, touched_bytes: Size of the files that contain them.
+        touched_rows, touched_bytes: Rows and bytes of the files that contain the rows to delete.
     """
 
     rows: int
@@ -39,7 +39,8 @@ class Deletion:
 
     @property
     def mode(self) -> str:
-        """The cheaper of Iceberg's modes, including the reads until the next compaction."""
+        """The cheaper of Iceberg's modes for this deletion."""
+        # The costs include the reads until the next compaction.
         if self.touched_bytes <= _SMALL_BYTES:
             return COPY_ON_WRITE
         return MERGE_ON_READ if self.rows <= _MOST_DELETED * self.touched_rows else COPY_ON_WRITE
@@ -49,8 +50,7 @@ def replace_rows(write: Write, gone: str, rows: DataFrame, *, head: int | None =
     """Delete the rows that meet a condition on `target`, and add rows, both visible at once.
 
     Args:
-        head: The branch's head that the rows were derived from; None if they replace the rows of
-            any head.
+        head: The branch's head that the rows were derived from, or None to allow any head.
 
     Raises:
         ConflictError: The branch has another head now.

@@ -394,5 +394,8 @@ class DbtVersions(Versions):
 
 
 def _newer(one: str, other: str) -> str:
-    """Return the condition that `one` is later than `other`; NULL counts as the earliest."""
+    """Return the condition that `one` is later than `other`.
+
+    NULL counts as the earliest value.
+    """
     return f"({one} IS NOT NULL AND ({other} IS NULL OR {one} > {other}))"

@@ -149,8 +149,8 @@ class IcebergTable:
         """Apply a branch's only commit, with its added and removed files, to another branch.
 
         Args:
-            source: The branch with the commit; this branch began at a head of the other branch.
-            onto: The branch to change; no other writer may change it meanwhile.
+            source: The branch with the commit, which began at a head of `onto`.
+            onto: The branch to change. No other writer may change it meanwhile.
 
         Returns:
             The commit; None if it cannot be separated from later commits.
