@@ -183,7 +183,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
 
 @dataclass
 class _Interruptible:
-    """Turns Ctrl-C into a cancellation of the apply; a second Ctrl-C ends the wait."""
+    """Turns Ctrl-C into a cancellation of the apply."""
 
     workspace: Workspace
     plan: Plan
@@ -209,6 +209,7 @@ class _Interruptible:
             signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # A second Ctrl-C ends the wait.
         if self.pressed:
             raise KeyboardInterrupt
         self.pressed = True

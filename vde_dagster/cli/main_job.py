@@ -166,7 +166,8 @@ def _origin(job: Any, location: Any) -> Any:
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
-    """Show rows of the published table that has the fewest columns and that no model reads."""
+    """Show sample rows of a published table."""
+    # Of the tables that no model reads, the one with the fewest columns is shown.
     read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
     leaves = sorted(
         (

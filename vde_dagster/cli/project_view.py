@@ -152,7 +152,10 @@ def dag_lines(models: Models, among: Collection[ModelName]) -> Iterator[str]:
 def trees(
     tops: Iterable[tuple[Node, str]], edges: Mapping[Node, Sequence[tuple[Node, str]]]
 ) -> Iterator[str]:
-    """Yield the lines of trees, from (node, text) pairs; a repeated node has no branches."""
+    """Yield the lines of trees, from (node, text) pairs.
+
+    A repeated node has no branches.
+    """
     followed: set[Node] = set()
     for top, text in tops:
         yield text

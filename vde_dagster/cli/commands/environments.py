@@ -177,7 +177,7 @@ def _print_publication(
     """Print what was published, with notes.
 
     Raises:
-        SystemExit: Statements on its views failed.
+        SystemExit: Statements on the published views failed.
     """
     from vde_dagster.cli.applying import failed_statements_json
     from vde_dagster.cli.shapes import environment_json

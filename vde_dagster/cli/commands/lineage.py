@@ -249,7 +249,8 @@ def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[s
 def _flow_lines(
     model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
 ) -> Iterator[str]:
-    """Return a tree for each column; repeated nodes are named without their branches."""
+    """Return a tree for each column."""
+    # Repeated nodes are named without their branches.
     edges: dict[str, list[tuple[str, str]]] = {}
     for flow in flows:
         upper, lower = _text(flow.parent, flow.source), _text(flow.model, flow.column)
