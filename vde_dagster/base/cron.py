@@ -123,7 +123,8 @@ def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
 
 @functools.cache
 def shortest_gap(cron: str) -> float:
-    """Return the shortest time between the first ticks of 2024, in seconds."""
+    """Return the shortest time between two ticks of a cron expression, in seconds."""
+    # The first ticks of 2024 stand for all ticks.
     from croniter import croniter  # Not every command needs ticks.
 
     ticks = croniter(cron, _A_LEAP_YEAR - timedelta(days=1))

@@ -42,7 +42,7 @@ class ModelName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, default_namespace: str = "default") -> ModelName:
-        """Read `namespace.name`, `name` or their back-quoted spellings.
+        """Read a model's name: `namespace.name`, `name` or their back-quoted spellings.
 
         Raises:
             UsageError: The text is empty, has more than two parts, or a part is too long.

@@ -245,7 +245,8 @@ def relative_instant(text: str, now: datetime) -> datetime:
 
 
 def _by_months(day: datetime, steps: int) -> datetime:
-    """Move a date by months; the 31st becomes the last day of a shorter month."""
+    """Move a date by months."""
+    # The 31st becomes the last day of a shorter month.
     year, month = divmod(day.year * 12 + day.month - 1 + steps, 12)
     if not 1 <= year <= 9999:
         raise OverflowError(f"the year {year} does not exist")
