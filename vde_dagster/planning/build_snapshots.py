@@ -306,7 +306,8 @@ def definition_texts(model: Model) -> tuple[str | None, ...]:
 
 
 def in_order(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
-    """Sort mistakes by their places; mistakes without a place come first."""
+    """Sort mistakes by their places."""
+    # Mistakes without a place come first.
     single = [one for mistake in mistakes for one in mistake.mistakes]
     return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 

@@ -54,7 +54,7 @@ class Output:
     against: tuple[int, ...] = ()
 
     def whole_digests(self) -> tuple[tuple[Columns, str], ...]:
-        """Return the digests of all rows of the table, by set; empty if unknown."""
+        """Return the digests of all rows of the table, by set, or nothing if they are unknown."""
         if not self.whole or len(self.tiles) != 1:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
@@ -189,7 +189,8 @@ def compared(
 ) -> Output:
     """Add to a fill's output the sets of columns whose values the fill did not change.
 
-    `earlier` has (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
+    Args:
+        earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
     """
     if output.whole:
         return output

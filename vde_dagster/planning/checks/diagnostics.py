@@ -206,10 +206,8 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
 
 
 def kind_in_header(model: Model) -> type[Kind] | None:
-    """Return the kind named in a model's file; None if a decorator computes it.
-
-    A kind can expand one file into several models. These models have other kinds than the file.
-    """
+    """Return the kind named in a model's file, or None if a decorator computes it."""
+    # A kind can expand one file into several models. These models have other kinds than the file.
     if _is_python(model):
         value = _in_decorators(model.source, model.location.line or 1).get("kind")
         if value is None:

@@ -217,9 +217,6 @@ def _has_many(type_: str) -> bool:
 def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map the output columns of a definition to the physical columns that they fill, by version.
 
-    Outputs of equal versions have equal values, so one output may fill several columns, and another
-    output none. Columns that the kind names (time column, key) always fill one.
-
     Returns:
         (output column, physical column), in physical order.
 
@@ -235,6 +232,8 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
     >>> fill_map(Some(model=Some(kind=kind), columns=outputs), made)
     (('day', 'also'),)
     """
+    # Outputs of equal versions have equal values, so one output may fill several columns, and
+    # another output none. Columns that the kind names (time column, key) always fill one.
     wanted = {name.lower() for name in snapshot.model.kind.named_columns}
     there = {column.name: column.version for column in table.columns}
     outputs = {column.name: column.version for column in snapshot.columns}

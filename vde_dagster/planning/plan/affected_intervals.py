@@ -27,7 +27,8 @@ from vde_dagster.planning.tables.table import PhysicalTable
 class Scope:
     """Models of one version of an environment, or of a plan's target, which read each other.
 
-    `environment` is set if the scope is the environment's current version.
+    Args:
+        environment: Set if the scope is the environment's current version.
     """
 
     entries: Mapping[ModelName, Entry]
@@ -266,15 +267,14 @@ def affected_intervals(
 ) -> AffectedIntervals:
     """Return the filled ranges of a table that a change of its inputs affects.
 
-    A table that is written as a whole is computed again for its last slot, but its readers see
-    changes only in the changed ranges. A table whose rows build on its earlier rows is affected
-    from the change to its end. A table that does not keep rows by interval can only be computed
-    again from its beginning.
-
     Args:
         filled: The table's filled ranges (UTC).
         changed: Ranges with changes in its parents' or its own rows (UTC).
     """
+    # A table that is written as a whole is computed again for its last slot, but its readers see
+    # changes only in the changed ranges. A table whose rows build on its earlier rows is affected
+    # from the change to its end. A table that does not keep rows by interval can only be computed
+    # again from its beginning.
     kind = snapshot.model.kind
     if not changed or not filled or meaning_of(kind).filled_once:
         return NOTHING

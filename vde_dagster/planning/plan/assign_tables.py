@@ -215,7 +215,7 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash the properties that distinguish previews; None if nothing changes in place."""
+    """Hash the properties that distinguish previews, or return None if nothing changes in place."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -319,7 +319,8 @@ def extended(
 ) -> PhysicalTable:
     """Return a production table with the columns and fields that a definition adds to it.
 
-    `there` has the Spark SQL types of the columns in the catalog, if they were read.
+    Args:
+        there: Spark SQL types of the columns in the catalog, if they were read.
     """
     table = _with_fields(table, snapshot, there)
     offered = table.column_named_by_version()

@@ -220,10 +220,9 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
 
 
 def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]:
-    """Return the intervals that a run of the plan's target would compute, by model, parents first.
-
-    They include the plan's own intervals. Of models that share a table, only the first is returned.
-    """
+    """Return the intervals that a run of a plan would compute, by model, parents first."""
+    # They include the plan's own intervals. Of models that share a table, only the first is
+    # returned.
     snapshots = in_order(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}
     starts = infer_starts(snapshots, window)

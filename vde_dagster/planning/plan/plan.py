@@ -101,7 +101,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class PlannedModel:
-    """One model in a plan: its change, and the work on its table.
+    """One model in a plan, with its change and the work on its table.
 
     Args:
         category: The change's effect on its data; None if unchanged, added or removed.
@@ -113,8 +113,7 @@ class PlannedModel:
         audits: Whether audits check existing rows.
         layout: Whether partitioning, sort order or properties of the table change in place.
         restate: Whether filled intervals are computed again.
-        catches_up: Whether a full table is computed again for its slot, because its parents have
-            more rows now or the run ignores crons.
+        catches_up: Whether a full table is computed again for its slot.
         records_only: Whether the intervals are recorded as filled without computing anything.
         skippable: Whether the fill is skipped if its inputs are unchanged when it starts.
         skips: Set if it is already known at planning time that the work is skipped.
@@ -142,6 +141,7 @@ class PlannedModel:
     skips: Skipped | None = None
     always: StoredReason = ""
     in_place: TableChange | None = None
+    # Its parents have more rows now, or the run ignores crons.
     catches_up: bool = False
     batches: Batches | None = None
     backlog: Backlog | None = None
@@ -403,7 +403,7 @@ class Plan:
         return self.snapshots[model.snapshot_id or ""]
 
     def version_of(self, model: PlannedModel) -> str | None:
-        """Return the version of a model's table or view; None if it has neither."""
+        """Return the version of a model's table or view, or None if it has neither."""
         snapshot = self.snapshots.get(model.snapshot_id or "")
         if snapshot is None or not snapshot.model.kind.is_shown:
             return None

@@ -17,7 +17,10 @@ def _option(help: str, default: Any = None, **how: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Options of a plan; times are UTC, and an end is exclusive."""
+    """Options of a plan.
+
+    Times are UTC, and an end is exclusive.
+    """
 
     start: datetime | None = _option(
         "Only intervals from here on: a date or ISO 8601 instant (UTC), or '3 days ago'."
@@ -97,10 +100,11 @@ class PlanOptions:
     def read(
         cls, typed: Mapping[str, Any], clock: datetime, spelled: Callable[[str], str]
     ) -> PlanOptions:
-        """Parse options as typed; times are relative to the execution time.
+        """Parse options as typed.
 
         Args:
             typed: Values by the names of `Asked`; empty values are ignored.
+            clock: The execution time, to which typed times are relative.
             spelled: Returns how users write an option, for messages.
 
         Raises:

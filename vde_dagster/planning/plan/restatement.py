@@ -243,10 +243,8 @@ class _Seen:
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to one model's missing intervals in some ranges (UTC).
-
-    Whole units are filled. If the model fills intervals in order, earlier intervals are included.
-    """
+    """Limit a run's plan to one model's missing intervals in some ranges (UTC)."""
+    # Whole units are filled. If the model fills intervals in order, earlier intervals are included.
     models = []
     for model in plan.models:
         chosen = IntervalSet()

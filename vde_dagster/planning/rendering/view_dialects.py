@@ -61,7 +61,8 @@ def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) 
 def _with_fields(value: str, fields: ShownFields | None, has: str | None = None) -> str:
     """Write Trino SQL that converts a column to the type that a definition shows.
 
-    `has` is the column's Spark SQL type. By default it is `fields.has`.
+    Args:
+        has: The column's Spark SQL type; by default `fields.has`.
     """
     if fields is None:
         return value
@@ -255,11 +256,9 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 
 
 def write_out_stars(tree: exp.Expr) -> bool:
-    """Replace stars with EXCEPT by their columns, in place; return whether all could be replaced.
-
-    A star over a table that is read by name cannot be replaced, because the table's columns are
-    unknown here.
-    """
+    """Replace stars with EXCEPT by their columns, in place; return whether all were replaced."""
+    # A star over a table that is read by name cannot be replaced, because the table's columns are
+    # unknown here.
     from sqlglot import exp
 
     from vde_dagster.project.reading.columns import QueryColumns, UnknownColumnsError

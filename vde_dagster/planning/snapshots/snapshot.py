@@ -89,7 +89,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A model's definition with its versions; immutable, stored once, shared by environments.
+    """A model's definition with its versions.
 
     Args:
         id: Hash of all other fields as they are stored (hex); see `identity`.
@@ -105,6 +105,7 @@ class Snapshot:
         other_texts: Columns whose values the model's dialect casts to another text than Spark.
     """
 
+    # Snapshots are immutable, stored once, and shared by environments.
     id: str
     model: Model
     version: SemanticVersion
