@@ -287,7 +287,9 @@ class DefinitionDifference:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """Table whose rows a publication changed; unknown numbers are None.
+    """Table whose rows a publication changed.
+
+    Unknown numbers are None.
 
     Args:
         what: `new`, `changed`, or `back` after a rollback.
