@@ -147,8 +147,9 @@ def row_markdown(row: Row) -> str:
 
 
 def diff_block(lines: Iterable[str]) -> str:
-    """Format a diff as a code block; long lines are folded, long diffs are cut."""
+    """Format a diff as a code block."""
     # A line of three backquotes inside would end the fence.
+    # Long lines are folded, and long diffs are cut.
     diff = [part for line in lines for part in folded(line.replace("```", "'''"))]
     if len(diff) > MAX_DIFF_LINES:
         diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]

@@ -209,8 +209,7 @@ def _describe_table_backlog(table: TableBacklog) -> str:
 
 
 def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
-    """Describe the method of a fill, as a clause: the changes that it reads, or the reason for
-    computing all rows.
+    """Describe the method of a fill, as a clause.
 
     Args:
         done: Whether the fill is recorded.
@@ -218,6 +217,7 @@ def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
     >>> describe_refresh(Refresh(RefreshCode.ASKED, tables=("raw.orders",), key=("customer_id",)))
     'refreshes from changes of raw.orders by customer_id'
     """
+    # The clause names the changes that the fill reads, or the reason for computing all rows.
     if not refresh.from_changes:
         return f"{'computed' if done else 'computes'} all rows: {describe_why_all(refresh)}"
     by = f" by {', '.join(refresh.key)}" if refresh.key else ""
