@@ -118,10 +118,11 @@ class ModelFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """A model's work failed; its descendants are skipped."""
+    """A model's work failed."""
 
     name: ModelName
     error: Exception
+    # The descendants of the model are skipped.
     skipped: tuple[ModelName, ...]
 
 

@@ -186,7 +186,7 @@ class Handles:
 
     @cached_property
     def store(self) -> StateStore:
-        """The state store; created if it does not exist.
+        """The state store, which is created if it does not exist.
 
         Raises:
             UsageError: The state store would be created in a folder that is not a project.

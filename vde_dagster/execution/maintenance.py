@@ -86,7 +86,7 @@ class Maintenance:
         return fsck(self.handles.lakehouse, grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
-        """Write state and catalog to a file; return the number of written rows by table.
+        """Write state and catalog to a file, and return the number of written rows by table.
 
         Raises:
             UsageError: The file exists, or its folder does not.

@@ -271,11 +271,9 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return, by table id, the sets of columns that models of a plan read from the table.
-
-    The set of all columns is always included, for future readers. Tables without a skippable reader
-    have no sets.
-    """
+    """Return, by table id, the sets of columns that models of a plan read from the table."""
+    # The set of all columns is always included, for future readers. Tables without a skippable
+    # reader have no sets.
     target = plan.target
     found: dict[str, set[Columns]] = {}
     for snapshot in target.values():

@@ -160,7 +160,11 @@ def published_entry(
 
 
 def require_entry(version: Environment, name: ModelName) -> Entry:
-    """Return a model's entry in a version; raise UsageError if the version does not contain it."""
+    """Return a model's entry in a version.
+
+    Raises:
+        UsageError: The version does not contain the model.
+    """
     entry = version.entries.get(name)
     if entry is None:
         raise UsageError(

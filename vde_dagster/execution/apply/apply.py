@@ -99,7 +99,7 @@ class Applier:
 
     def __post_init__(self) -> None:
         """Name this attempt uniquely."""
-        # Then two processes with one plan exclude each other.
+        # Two processes with one plan must exclude each other.
         self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
     def run(self) -> ApplyResult:
@@ -182,7 +182,8 @@ class Applier:
             self.handles.store.outbox.add("test", [test.to_json() for test in ended])
 
     def run_before_all(self, statements: Iterable[str]) -> None:
-        """Run the statements of before_all; a retried apply runs them again."""
+        """Run the statements of before_all."""
+        # A retried apply runs them again.
         store, settings = self.handles.store, self.handles.settings
         for statement in statements:
             try:

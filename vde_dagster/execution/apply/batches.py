@@ -51,7 +51,8 @@ class BatchRun:
     _left: deque[Interval] = field(init=False)
 
     def run(self) -> list[Interval]:
-        """Run the batches; return batches that were not started because of a failure or a stop."""
+        """Run the batches, and return the batches that were not started."""
+        # Batches are not started after a failure or a stop.
         self._left = deque(self.batches)
         with ThreadPoolExecutor(self.most, thread_name_prefix="vde-batch") as pool:
             helpers = [pool.submit(self._help) for _ in range(self.most - 1)]

@@ -48,13 +48,16 @@ class _Batches:
 
 @dataclass(frozen=True, slots=True)
 class TableFiller(Auditor):
-    """Fills the tables of one plan; `fill` is called from several threads.
+    """Fills the tables of one plan.
+
+    `fill` may be called from several threads.
 
     Args:
-        leases: Leases of published tables; new rows of these tables wait for the publication.
+        leases: Leases of published tables.
         attempt: Number of this attempt, in its branches' names; see `BranchName`.
     """
 
+    # New rows of published tables wait for the publication.
     leases: TableLeases
     attempt: int
     stop: threading.Event

@@ -155,7 +155,10 @@ class PassedTests(FileMemo[str]):
         return self.used.get(name, self.stored.get(name)) == _key(test, snapshots)
 
     def add(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> None:
-        """Remember that a test passed; `save` writes it."""
+        """Remember that a test passed.
+
+        Call `save` to write it.
+        """
         self.used[_name(test)] = _key(test, snapshots)
         self.changed = True
 

@@ -194,11 +194,10 @@ class Skipping:
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
         """Return `last_inputs` if the last fill used the model's current definition.
 
-        A fill by changes needs this, because it keeps the table's other rows.
-
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.
         """
+        # A fill by changes needs this, because it keeps the table's other rows.
         found = self.last_inputs(table)
         if found and filler.model.kind.changes_in_place:
             metadata = self._handles.lakehouse.table_metadata(table.ref)
@@ -245,7 +244,7 @@ def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
     """Add models that share the table of a skipped model."""
-    # Each of them saves nothing.
+    # Each added model has savings of zero.
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {

@@ -177,7 +177,11 @@ class Target:
         self._change(lambda now: remove_branches(now, [name]), "fill.drop_scratch")
 
     def reset(self, snapshot_id: int | None) -> None:
-        """Move the attempt's branch back to a snapshot; None removes the branch."""
+        """Move the attempt's branch back to a snapshot.
+
+        Args:
+            snapshot_id: The snapshot; None removes the branch.
+        """
 
         def change(now: dict[str, Any]) -> Updates:
             if snapshot_id is None or head_of(now, self.branch) is None:
@@ -276,10 +280,8 @@ class TableLeases:
     def take(
         cls, store: StateStore, owner: str, table_ids: Iterable[str], until: ExitStack
     ) -> TableLeases:
-        """Take the leases of published tables.
-
-        The leases are taken in the order of their names, so that two applies cannot deadlock.
-        """
+        """Take the leases of published tables."""
+        # The leases are taken in the order of their names, so that two applies cannot deadlock.
         held = {
             table_id: until.enter_context(
                 store.leases.holding(table_lease(table_id), owner, wait_seconds=TABLE_WAIT_SECONDS)

@@ -44,7 +44,7 @@ _FLOATS = ("float", "double")
 
 
 class ComputesAllError(Exception):
-    """Any row may have changed since the table was filled; the message has the reason.
+    """Any row may have changed since the table was filled.
 
     Args:
         lost: Whether the only reason is that the state read by the last fill was deleted.

@@ -114,11 +114,12 @@ class ModelChanges:
 def unchanged(
     later: Environment, model: ModelName, since: int, columns: Sequence[ViewColumn]
 ) -> ModelChanges:
-    """Return a `ModelChanges` without changes; callers replace its fields.
+    """Return a `ModelChanges` without changes.
 
     Raises:
         UsageError: A column of the model has a name that `MARKS` reserves.
     """
+    # Callers replace its fields.
     own = tuple((column.name, column.type) for column in columns)
     taken = {name.lower() for name, _ in own} & {name for name, _ in MARKS}
     if taken:

@@ -171,7 +171,7 @@ class Changes:
         store.change_cursors.move(environment, model, cursor, since, until, who or current_user())
 
     def forget(self, environment: str, model: ModelName, cursor: str) -> bool:
-        """Delete a cursor; return whether it existed."""
+        """Delete a cursor, and return whether it existed."""
         _check_cursor(cursor)
         self.handles.store.project.require_own()
         return self.handles.store.change_cursors.forget(environment, model, cursor)

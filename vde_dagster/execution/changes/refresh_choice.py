@@ -151,7 +151,7 @@ class RefreshChoice:
         return growth_between(metadata, was.state.read_id, self.now[read.key].read_id)
 
     def _changed(self, read: TableRead, size: int, was: Earlier | None) -> int | None:
-        """Return the bytes to read for finding the changed rows of an input; None if unknown."""
+        """Return the bytes to read for finding the changed rows of an input, or None if unknown."""
         if was is None or was.other is not None:
             return 2 * size  # Both tables are read and compared.
         metadata = self.tasks.handles.lakehouse.table_metadata(read.ref)

@@ -121,10 +121,8 @@ def audit_environment(
 
 
 def _ranges(snapshot: Snapshot, table: PhysicalTable | None, now: datetime) -> Sequence[Interval]:
-    """Return the ranges to audit.
-
-    For a table that is replaced as a whole, this is only the last filled range.
-    """
+    """Return the ranges to audit."""
+    # For a table that is replaced as a whole, this is only the last filled range.
     if table is None:
         return [snapshot.cadence.latest_slot(now)]
     ranges = table.intervals.ranges

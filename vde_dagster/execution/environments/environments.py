@@ -249,7 +249,7 @@ class Environments:
         select: Sequence[str] = (),
         labels: Collection[str] | None = None,
     ) -> AuditReport:
-        """Run the audits of an environment's published tables; nothing is filled or published.
+        """Run the audits of an environment's published tables.
 
         Args:
             select: Patterns of models; all by default.
@@ -259,6 +259,7 @@ class Environments:
             UsageError: The environment does not exist, or a pattern matches nothing.
             ExecutionError: Spark failed, or the work was canceled.
         """
+        # Nothing is filled or published.
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
         name, what = environment_name(environment), "run audits and store their results"

@@ -134,17 +134,19 @@ class Estimate:
 
     @property
     def task_seconds(self) -> Spread | None:
-        """Total seconds of Spark's tasks; models with unknown seconds are left out."""
+        """Total seconds of Spark's tasks."""
+        # Models with unknown seconds are left out.
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
-        """Total bytes read; models with unknown bytes are left out."""
+        """Total bytes read."""
+        # Models with unknown bytes are left out.
         return _sum(one.bytes_read for one in self.models.values())
 
     @property
     def money(self) -> Spread | None:
-        """Total price of all models; None if the project has not set prices."""
+        """Total price of all models, or None if the project has not set prices."""
         if not self.prices.known:
             return None
         return _sum(one.price(self.prices) for one in self.models.values()) or NOTHING

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 
 def doubts(handles: Handles) -> tuple[str, ...]:
-    """Return warnings for a plan of files; raise UsageError if the state is another project's."""
+    """Return warnings for a plan of files.
+
+    Raises:
+        UsageError: The state belongs to another project.
+    """
     return (*_other_name(handles), *_new_beside_old(handles))
 
 

@@ -63,7 +63,7 @@ class Gates:
         return []
 
     def stored_objections(self, plan: Plan) -> Sequence[Objection]:
-        """Return a plan's stored objections; if none were stored, evaluate the gates.
+        """Return a plan's stored objections, or evaluate the gates if none were stored.
 
         Raises:
             VdeError: A gate cannot decide.

@@ -325,7 +325,8 @@ def _definition(snapshot: Snapshot, data: bytes) -> dict[str, Any]:
 
 
 def _runs(snapshot: Snapshot) -> list[str]:
-    """Return all texts that a definition executes; its file may not contain all of them."""
+    """Return all texts that a definition executes."""
+    # The file of the model may not contain all of them.
     model = snapshot.model
     code = [] if model.python is None else [text for _, text in sorted(model.python.files.items())]
     query = [] if model.query is None else [model.query]

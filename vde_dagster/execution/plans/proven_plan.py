@@ -369,11 +369,9 @@ _COMPARED = (
 
 
 def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
-    """Return the first part of a snapshot that does not follow from its definition.
-
-    Its stored id is the hash of its bytes, which reading has checked. A package that writes more
-    fields gives the same content another id, so ids are computed again before they are compared.
-    """
+    """Return the first part of a snapshot that does not follow from its definition."""
+    # Its stored id is the hash of its bytes, which reading has checked. A package that writes more
+    # fields gives the same content another id, so ids are computed again before they are compared.
     snapshot = identified(snapshot)
     differ = (name for name in _COMPARED if getattr(snapshot, name) != getattr(built, name))
     return next(differ, None)

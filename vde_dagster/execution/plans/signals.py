@@ -142,7 +142,8 @@ class SignalContext:
 
     @property
     def spark(self) -> SparkSession:
-        """Spark session for signals; models never see changes to this session."""
+        """Spark session for signals."""
+        # Models never see changes to this session.
         return self.handles.engine().guest_session
 
     def var(self, name: str, default: Any = None) -> Any:

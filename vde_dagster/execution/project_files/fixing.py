@@ -117,7 +117,7 @@ def mend(
 def _read(
     handles: Handles, texts: Mapping[str, str]
 ) -> tuple[Project, Mapping[ModelName, Snapshot], tuple[ProjectError, ...]]:
-    """Load the project with changed texts; return it with its snapshots, or with its errors."""
+    """Load the project with changed texts, and return it with its snapshots or its errors."""
     parsed = ParsedQueries()
     instead = {path: text.encode() for path, text in texts.items()}
     project = load_project(handles.root, strict=False, parsed=parsed, instead=instead)

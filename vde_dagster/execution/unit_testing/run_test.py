@@ -31,7 +31,9 @@ def select_tests(
     patterns: Sequence[str],
     changed: Changed | None = None,
 ) -> list[UnitTest]:
-    """Return the tests that match patterns, in order; all without patterns.
+    """Return the tests that match patterns, in order.
+
+    Without patterns, all tests match.
 
     Args:
         patterns: Names of tests, and patterns of models, see `project.selection`.
