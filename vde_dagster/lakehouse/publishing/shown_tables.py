@@ -85,7 +85,7 @@ def require_sources(
 
 
 def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
-    """Return the shown tables by the location of their physical table."""
+    """Return the shown tables, by the location of the physical table that they show."""
     found: dict[str, list[TableRef]] = {}
     for ref, (_, metadata) in _read_shown(lakehouse).items():
         found.setdefault(metadata["location"], []).append(ref)
@@ -95,7 +95,7 @@ def showing_tables(lakehouse: LakeHandles) -> dict[str, list[TableRef]]:
 def expire_in_shown_tables(
     lakehouse: LakeHandles, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
 ) -> list[Made]:
-    """Create new metadata files of shown tables without the snapshots that have expired."""
+    """Create metadata files that remove expired snapshots from shown tables."""
     made = []
     for ref, (view, metadata) in _read_shown(lakehouse, refs).items() if refs else ():
         heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
