@@ -84,7 +84,7 @@ _PARENT_GAPS = select(_FILL.table_id, _FILL.lacks).where(
 
 
 def _grown(column: PhysicalColumn, other: PhysicalColumn) -> PhysicalColumn:
-    """Return the one of two records of a column that has more nested fields."""
+    """Compare two records of a column, and return the record with more nested fields."""
     return other if len(other.fields) > len(column.fields) else column
 
 
