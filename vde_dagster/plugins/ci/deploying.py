@@ -83,11 +83,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The result of closing a pull request.
-
-    Args:
-        dropped: Whether the environment existed and was dropped.
-    """
+    """The result of closing a pull request."""
 
     number: int
     environment: str

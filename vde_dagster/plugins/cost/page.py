@@ -114,11 +114,7 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as Markdown.
-
-    Args:
-        key: An asset with a partition for each name, to link to; None for no links.
-    """
+    """Write totals as Markdown, with links to the partitions of the asset `key`, if given."""
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost

@@ -106,10 +106,7 @@ def _as_in_spark(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def encoded(value: Any) -> Any:
-    """Convert a value to JSON.
-
-    A value of a type that JSON lacks becomes an object with the type's name as the key.
-    """
+    """Convert a value to JSON, as an object with the type's name if JSON lacks the type."""
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
     if isinstance(value, datetime):

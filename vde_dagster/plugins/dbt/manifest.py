@@ -216,10 +216,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The parts of dbt's manifest that are read.
-
-    Dictionaries have unique ids as keys.
-    """
+    """The parts of dbt's manifest that are read, with unique ids as keys."""
 
     metadata: Metadata
     nodes: dict[str, Node]

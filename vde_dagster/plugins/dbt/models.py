@@ -336,11 +336,7 @@ def _type_in(
 
 
 def _seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
-    """Add a seed's rows from its file.
-
-    Returns:
-        The model, and descriptions of differences from dbt.
-    """
+    """Return a seed's model with its rows, and descriptions of differences from dbt."""
     # The first line of the file names the columns.
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place

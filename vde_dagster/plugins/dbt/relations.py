@@ -112,11 +112,7 @@ def with_this_model(code: Expanded, relation: str, this_model: str, name: str) -
 
 
 def filter_by_interval(code: Expanded, relation: str, column: str) -> Expanded:
-    """Replace a relation in code by a query of its rows in the interval.
-
-    Args:
-        column: The relation's time column.
-    """
+    """Limit a relation in code to its rows in the interval, by its time column."""
     return with_this_model(code, relation, _filtered_rows(relation, column), _last_part(relation))
 
 
@@ -193,11 +189,7 @@ _NEXT = re.compile(r"""(?:\s|--[^\n]*\n)*([\w`"]+)""")
 
 
 def _alias(behind: str, name: str) -> str:
-    """Return ` AS name`, or an empty text if the text after the table has an alias.
-
-    Args:
-        behind: The text after the table.
-    """
+    """Return ` AS name`, or an empty text if the text after the table has an alias."""
     following = _NEXT.match(behind)
     has_alias = following is not None and following[1].lower() not in CLAUSES
     return "" if has_alias else f" AS {name}"

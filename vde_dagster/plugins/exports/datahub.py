@@ -223,10 +223,7 @@ class _Proposals:
     def _flows_into(
         self, model: Document.Model, column: str, fields: Mapping[str, set[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the fields that flow into a column.
-
-        There are up to three entries: for the column's values, for all rows, and for unknown uses.
-        """
+        """Yield the fields that flow into a column, grouped by their use."""
         groups: dict[str, tuple[list[str], set[str]]] = {}
         for field, hows in sorted(fields.items()):
             for how in hows:

@@ -44,10 +44,8 @@ class LateModel:
 
 
 def note_late(workspace: Workspace, receivers: Sequence[Receiver]) -> None:
-    """Record models that became late in environments with receivers.
-
-    Each model is recorded once until its next fill.
-    """
+    """Record models that became late in environments with receivers."""
+    # Each model is recorded once until its next fill.
     store, settings = workspace.store, workspace.settings
     names = store.environments.names() if receivers else []
     found = []

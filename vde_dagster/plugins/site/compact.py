@@ -356,11 +356,7 @@ def _packed(value: Any) -> str:
 
 
 def _in_files(files: dict[str, Any], kind: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-    """Add values to files of limited size.
-
-    Returns:
-        The number of each value's file, and the value's position in the file.
-    """
+    """Add values to files of limited size, and return the file and the position of each value."""
     places: list[tuple[int, int]] = []
     number, size = -1, LARGEST
     for value in values:

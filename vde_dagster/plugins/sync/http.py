@@ -106,10 +106,8 @@ class Posts:
         return len(batch)
 
     def end(self) -> int:
-        """Post the end of a mirror's rows.
-
-        The receiver then deletes the rows that were not sent.
-        """
+        """Post the end of a mirror's rows."""
+        # The receiver then deletes the rows that were not sent.
         if self._about["full"] and self._about["mode"] == "mirror":
             self._post({**self._about, "batch": "end", "changes": []})
         return 0

@@ -299,11 +299,8 @@ class Rows:
         return [self.table.c[one.own] == sa.bindparam(one.bind) for one in self._keys]
 
     def end(self) -> int:
-        """Delete rows that the view no longer has, if all of its rows were sent.
-
-        Returns:
-            The number of deleted rows.
-        """
+        """Delete rows that the view no longer has, and return their number."""
+        # Rows are deleted only after all rows of the view were sent.
         if self._shown is None:
             return 0
         shown = self._shown

@@ -80,10 +80,7 @@ def hashdiff(
     digest: Digest,
     multi_active: str | None,
 ) -> str:
-    """Write the hash of named attributes.
-
-    With `multi_active`, the hash covers all rows of a set.
-    """
+    """Write the hash of named attributes, for a row or with `multi_active` for a set of rows."""
     upper = rules.upper(hashdiff=True)
     if rules.name == "automate_dv":
         if multi_active is not None:

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def _loaders(value: Value) -> tuple[tuple[str, str], ...] | None:
-    """Read `loaders` as crons by source.
-
-    The result is empty for BY_SOURCE, and None for TOGETHER.
-    """
+    """Read `loaders` as crons by source: empty for BY_SOURCE, None for TOGETHER."""
     word = value.raw.upper().strip("'\"")
     if word in ("BY_SOURCE", "TOGETHER"):
         return () if word == "BY_SOURCE" else None

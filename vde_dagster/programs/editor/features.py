@@ -72,11 +72,7 @@ def add_features(server: VdeServer) -> None:
             raise JsonRpcException(error.text(". "), REFUSED) from error
 
     def answers(feature: str, options: Any = None, none: Any = None) -> Callable[[Q], Q]:
-        """Register a function that handles a feature's requests.
-
-        Args:
-            none: The empty response.
-        """
+        """Register a function for a feature's requests, with `none` as the empty response."""
 
         def register(question: Q) -> Q:
             @server.feature(feature, options)

@@ -40,11 +40,7 @@ _AWAY = "the state cannot be read now; see the server's output"
 
 
 class ServeError(Exception):
-    """An error response with its HTTP status.
-
-    Args:
-        kind: The error's type in the specification of Iceberg's REST catalog.
-    """
+    """An error response, with its HTTP status and its type in the REST specification."""
 
     def __init__(
         self,

@@ -169,10 +169,8 @@ class Session:
 
 
 def change_compile(session: Session) -> None:
-    """Send dbt's introspective calls to `vde`.
-
-    A call without an answer ends the compilation of its node.
-    """
+    """Send dbt's introspective calls to `vde`."""
+    # A call without an answer ends the compilation of its node.
     from dbt.adapters.exceptions.connection import InvalidConnectionError
     from dbt.adapters.factory import get_adapter_package_names
     from dbt.context.providers import RuntimeDatabaseWrapper

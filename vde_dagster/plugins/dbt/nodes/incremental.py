@@ -281,12 +281,7 @@ def read_key(parts: list[str], dialect: str) -> tuple[tuple[str, ...], tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that only the second branch has.
-
-    Args:
-        start: Offset in the second branch.
-        end: Offset in the second branch, after the last character.
-    """
+    """A condition that only the second branch has, with its place in that branch."""
 
     start: int
     end: int

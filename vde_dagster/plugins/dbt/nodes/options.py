@@ -50,11 +50,7 @@ def partitions(node: Node, dialect: str) -> tuple[str, ...]:
 
 
 def without_meaning(node: Node, *, grants: bool = False) -> Iterator[str]:
-    """Yield a node's ignored options.
-
-    Args:
-        grants: Whether the option `grants` has an effect.
-    """
+    """Yield a node's ignored options, without `grants` if grants are applied."""
     if node.deprecation_date:
         yield "deprecation_date"
     for key, value in node.config.items():

@@ -18,11 +18,7 @@ from vde_dagster.plugins.dbt.manifest import Node, Reader, owner_name
 
 
 def read_exposure(unit: str, reader: Reader, path: Path, names: TableNames) -> LoadedFile:
-    """Read an exposure.
-
-    Args:
-        path: The file that declares the exposure, relative to the root.
-    """
+    """Read the exposure that a file declares."""
     exposure, place = reader.exposure, SourceLocation(path)
     with placed(place):
         reads = tuple((names.model_name(parts), None, place) for parts in reader.reads)
