@@ -267,7 +267,7 @@ class SparkEngine:
             yield AuditResult(0, (), seconds) if count == 0 else self.audit(task)
 
     def _count(self, tasks: Sequence[AuditTask]) -> tuple[Sequence[int | None], float]:
-        """Count the failing rows of each audit (None if unknown), and time an audit."""
+        """Return the failing rows by audit, None if unknown, and the seconds per audit."""
         unknown: list[int | None] = [None] * len(tasks)
         if len(tasks) < 2 or self._audits_alone:
             return unknown, 0.0
