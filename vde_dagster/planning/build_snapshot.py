@@ -59,7 +59,7 @@ def checked_snapshot(
 
     Args:
         scalar_functions: User functions that are deterministic and scalar.
-        tree: The query's syntax tree, if it was parsed before; the call modifies the tree.
+        tree: The query's syntax tree, if it was parsed before. The call modifies the tree.
         audited: Snapshots of models that only the model's audits read; none if not available.
     """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)

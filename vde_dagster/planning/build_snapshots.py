@@ -69,14 +69,14 @@ def build_snapshots(
 
     Args:
         models: The project's models, external ones included.
-        catalog_columns: Columns of external tables that are not all declared. It returns no columns
-            for a table that was not looked up; mistakes that unknown types may have caused are then
-            only warnings. It raises ProjectError for a name that no external table may have.
+        catalog_columns: Returns the columns of external tables that are not all declared, or no
+            columns for a table that was not looked up. It raises ProjectError for a name that no
+            external table may have.
         memo: Caches results between processes.
-        parsed: Syntax trees of queries that were parsed before; the call modifies the trees.
+        parsed: Syntax trees of queries that were parsed before. The call modifies the trees.
         scalar_functions: User functions that are deterministic and scalar.
-        warnings: Receives likely mistakes; certain mistakes are raised. None for definitions that
-            cannot be corrected, such as stored ones.
+        warnings: Receives likely mistakes. None for definitions that cannot be corrected, such as
+            stored ones.
         canonicaliser: Version of the hashing code, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
         revise: Turns a snapshot computed from its definition alone into the snapshot that its

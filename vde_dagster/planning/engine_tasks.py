@@ -52,7 +52,7 @@ class ChangedRows:
 
     Args:
         query: Spark SQL of the rows, in the columns of the model's query, with 1 or -1 in
-            `vde_sign`; equal rows of both signs cancel out.
+            `vde_sign`. Equal rows of both signs cancel out.
         only_added: Whether all signs are 1.
         since: The table's Iceberg snapshot whose rows change.
     """
@@ -89,8 +89,8 @@ class FillTask:
 
     Args:
         columns: (output column of the snapshot, physical column), in physical order.
-        interval: Aligned to the model's cron; for a table that is written whole, the range recorded
-            as filled.
+        interval: The range to fill, aligned to the model's cron. For a table that is written as a
+            whole, the range recorded as filled.
         query: Spark SQL with parents resolved and time variables replaced; None for Python models
             and seeds.
         sources: For Python models, per parent a Spark SQL query that returns its rows.

@@ -26,7 +26,7 @@ class Tile:
     """Digests of the rows that a fill wrote for a range, or for the whole table.
 
     Args:
-        interval: The range (UTC, half-open); for a table written as a whole, the fill's range.
+        interval: The range (UTC, half-open). For a table written as a whole, the fill's range.
         digests: One digest per set of columns, in the order of `Output.sets`.
     """
 
@@ -70,7 +70,7 @@ class InputState:
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
-        read_id: The Iceberg snapshot that was read; a reader of changes continues after it.
+        read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
         digests: Digests of the rows, by sets of columns that cover the columns read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.

@@ -29,7 +29,7 @@ class Binding:
         stand_in: A subquery that replaces a table that does not exist yet.
         commits: The commits to read, if not all rows are read.
         pinned: The earlier state of the table to read; None for its current state.
-        fields: How to read nested columns, by output column; see `nested_columns`.
+        fields: How to read nested columns, by output column (see `nested_columns`).
     """
 
     snapshot: Snapshot

@@ -49,7 +49,7 @@ class WarehouseState:
         tables: By id, the tables of these two versions, and all tables that have the fill version
             of one of the project's snapshots.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
-        left_out: Entries whose stored definitions cannot be read; `base` does not contain them.
+        left_out: Entries whose stored definitions cannot be read.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Models whose damaged stored definitions are written again.
         pinned: Ids of the tables of models with a `physical_version`, if production shows other
@@ -63,6 +63,7 @@ class WarehouseState:
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
     view_types: ViewTypes = field(default_factory=dict)
+    # `base` does not contain these entries.
     left_out: Mapping[ModelName, Entry] = field(default_factory=dict)
     guarded: frozenset[str] = frozenset()
     mended: tuple[ModelName, ...] = ()

@@ -141,7 +141,7 @@ class PlannedModel:
     skips: Skipped | None = None
     always: StoredReason = ""
     in_place: TableChange | None = None
-    # Its parents have more rows now, or the run ignores crons.
+    # Reason: the parents have more rows now, or the run ignores crons.
     catches_up: bool = False
     batches: Batches | None = None
     backlog: Backlog | None = None
@@ -243,9 +243,9 @@ class Objection:
 
     Args:
         message: The objection, in a sentence.
-        level: `refuse`: the plan cannot be applied; `ask`: it must be applied by its id, after
-            someone has read it; `warn`: it may be applied freely.
-        approvers: The possible approvers; if empty, anyone.
+        level: `refuse` if the plan cannot be applied, `ask` if it must be applied by its id after
+            someone has read it, or `warn` if it may be applied freely.
+        approvers: The possible approvers. If empty, anyone may approve.
         models: The models that the objection concerns.
     """
 
@@ -279,10 +279,9 @@ class Plan:
     """Everything to compute and publish to bring an environment to a project's state.
 
     Args:
-        id: Also the name of the plan's branches and of its partition in Dagster.
-        base_version: The environment's version at planning time, 0 for none; the plan cannot be
-            applied once the environment has changed.
-        models: In topological order; removed ones last.
+        id: Unique id, which also names the plan's branches and its partition in Dagster.
+        base_version: The environment's version at planning time, 0 for none.
+        models: The models in topological order, removed models last.
         entries: The environment's complete target.
         snapshots: Every snapshot that `entries` names, by id.
         start: Start of the requested range (UTC), or None.
@@ -306,6 +305,7 @@ class Plan:
     id: str
     environment: str
     kind: PlanKind
+    # The plan cannot be applied once the environment has changed.
     base_version: int
     created_at: datetime
     models: tuple[PlannedModel, ...]

@@ -319,7 +319,7 @@ def due_again(
     """Return the ranges to restate for a model's latest ticks.
 
     Args:
-        asked: The model's due restatements; at least one.
+        asked: The model's due restatements, at least one.
         fills: All earlier fills and their times (UTC).
     """
     # Ranges filled after a tick, by any plan, are not restated.

@@ -189,7 +189,7 @@ def render_audit(
     Args:
         rows: The query that returns the snapshot's rows.
         resolver: Resolves other models that the audit reads.
-        interval: The audited range (UTC); without a time column, all rows are audited.
+        interval: The audited range (UTC). Without a time column, all rows are audited.
         time_type: Spark SQL type of the time column, for kinds that have one.
     """
     kind = snapshot.model.kind

@@ -92,7 +92,7 @@ class Snapshot:
     """A model's definition with its versions.
 
     Args:
-        id: Hash of all other fields as they are stored (hex); see `identity`.
+        id: Hash of all other fields as they are stored (hex), see `identity`.
         fill_version: Hash of everything that determines a table's rows: row version, kind, time
             column or key, lookback, stamp (hex).
         metadata_hash: Hash of what people see and of how the model is run, but not of its data.

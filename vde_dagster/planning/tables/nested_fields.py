@@ -54,7 +54,7 @@ class ShownFields:
         has: The column's type in the table.
         read: The type of the fields that the definition shows, with the table's names.
         shown: The same type with the definition's names.
-        filled: `has` with the definition's names; a hidden field has a name that no query uses.
+        filled: `has` with the definition's names.
     """
 
     # A column without fields is always cast, because its type in the table may become wider than
@@ -62,6 +62,7 @@ class ShownFields:
     has: str
     read: str
     shown: str
+    # A hidden field has a name that no query uses.
     filled: str
 
     def value(self, column: str, has: str | None = None) -> str:

@@ -217,7 +217,7 @@ class TableChange:
     """A change, in place, of a table that production shows.
 
     Args:
-        deploys: Whether production's table itself changes; otherwise a branch previews the change.
+        deploys: Whether production's table itself changes. Otherwise a branch previews the change.
         effective_from: Start (UTC) of the rows that the deployment computes again, or None.
     """
 
