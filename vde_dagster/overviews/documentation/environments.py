@@ -67,7 +67,7 @@ class EnvironmentContents:
 
     Args:
         shown: Current or earlier versions, one per environment.
-        as_of: Instant (UTC); a range that is due then and not filled is missing.
+        as_of: Instant (UTC). A range that is due then and not filled is missing.
         is_past: Whether tables are described as they were at each version, not as they are now.
         known: Snapshots already read, by id.
         publications: Maximum number of versions per history.

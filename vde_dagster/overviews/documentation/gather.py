@@ -49,7 +49,7 @@ def gather_document(
     Args:
         of: Environment or version (`prod@41`) to document from its stored definitions, without
             other environments. Default: the project's files, with all environments.
-        as_of: Instant (UTC); a range that is due then and not filled is missing. Default: now, or
+        as_of: Instant (UTC). A range that is due then and not filled is missing. Default: now, or
             the time of the version's publication.
         compare: Versions (`prod@41`) to compare with all environments of the document and with each
             other.

@@ -85,7 +85,7 @@ class DocumentedModel:
     Args:
         snapshot: Id of the snapshot.
         version: Short hash of the content of the model's table or view.
-        kind: Name of the kind; `kind_text` also has its properties.
+        kind: Name of the kind. `kind_text` also has its properties.
         unit: Interval unit; None if the model is not filled by intervals.
         path: The model's file, relative to the project's root.
         source: Original text of the file.
@@ -196,7 +196,7 @@ class DocumentedTable:
     """Physical table of an environment in the document.
 
     Args:
-        name: Name in the catalog, as `namespace.name`; `branch` is the Iceberg branch of previews.
+        name: Name in the catalog, as `namespace.name`. `branch` is the Iceberg branch of previews.
         snapshot: Id of the snapshot whose definition fills it.
         filled: Ranges that are filled and audited now.
         fills: The newest fills, newest first.
@@ -269,7 +269,8 @@ class DefinitionDifference:
     """Model that two versions define differently.
 
     Args:
-        change: `added`, `modified`, `affected` or `removed`; `category` is its effect on the data.
+        change: `added`, `modified`, `affected` or `removed`. `category` is the effect of the change
+            on the data.
         old: Id of the earlier snapshot; None for an added model. A removed model has no `new`.
         reasons: Reasons of the difference, in sentences, the cause first.
     """
@@ -293,7 +294,7 @@ class RowsChanged:
 
     Args:
         what: `new`, `changed`, or `back` after a rollback.
-        added: Rows written since the previous version; a rewritten row counts as added and removed.
+        added: Rows written since the previous version. A rewritten row counts as added and removed.
         removed: Rows deleted or rewritten.
     """
 
@@ -312,7 +313,7 @@ class Publication:
     Args:
         what: `definitions`, `data`, `both` or `nothing`.
         plan: The applied plan; None for a rollback.
-        models_added: Number of added models; `models_changed`, `models_removed` likewise.
+        models_added: Number of added models, like `models_changed` and `models_removed`.
     """
 
     environment: str
@@ -337,7 +338,8 @@ class RowsDiffer:
     Unknown numbers are None.
 
     Args:
-        before: Number of rows of the old version at its publication; `after` is for the new one.
+        before: Number of rows of the old version at its publication. `after` is for the new
+            version.
         added: Number of rows written by commits in between, if one table serves both versions.
         removed: Number of rows that these commits deleted or rewrote.
     """
@@ -354,7 +356,7 @@ class EnvironmentDifference:
     """Differences of one environment or version from another.
 
     Args:
-        new: Name of the first environment or version (`dev`, `prod@41`); `old` names the second.
+        new: Name of the first environment or version (`dev`, `prod@41`). `old` names the second.
         tables: Models with equal definitions but different tables, or two states of one table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """
@@ -387,14 +389,14 @@ class Document:
 
     Args:
         of: Origin of its models: `files`, or the requested environment or version.
-        as_of: Instant (UTC); a range that is due then and not filled is missing.
+        as_of: Instant (UTC). A range that is due then and not filled is missing.
         models: Parents before children, external tables included.
         tables: All tables of the environments, sorted by name.
         environments: Production first.
         publications: Newest first, by environment.
         differences: Differences of each pair of environments, in both directions, and of requested
             versions with each environment and with each other.
-        failures: Failed plans by environment, newest first; none for an earlier version.
+        failures: Failed plans by environment, newest first. An earlier version has none.
     """
 
     # Types of its parts, for annotations: `Document.Model`.
