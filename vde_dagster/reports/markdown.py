@@ -37,7 +37,7 @@ def plan_comment(
     """Format a plan's report as a comment on a pull request.
 
     Args:
-        previous: Snapshots that the plan replaces, by id; needed for text differences.
+        previous: Snapshots that the plan replaces, by id, for text differences.
         most: Maximum number of characters.
         with_id: Whether to write the plan's id and the command that applies the plan.
     """

@@ -70,7 +70,7 @@ def plan_report(
     """Return the report of a plan.
 
     Args:
-        previous: Snapshots that the plan replaces, by id; needed for text differences.
+        previous: Snapshots that the plan replaces, by id, for text differences.
     """
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     is_plan = plan.kind is PlanKind.PLAN
