@@ -66,9 +66,9 @@ class Handles:
         """Open a project, without reading or starting anything before it is needed.
 
         Args:
-            engine: An engine to use instead of starting one; it is not closed here.
+            engine: An engine to use instead of starting one. It is not closed here.
             join: Starts or returns an external Spark session, which the engine uses.
-            effects: The state store's port for side effects; for tests.
+            effects: The state store's port for side effects, for tests.
 
         Raises:
             UsageError: The folder does not exist.

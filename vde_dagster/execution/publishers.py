@@ -20,7 +20,8 @@ class Listening:
         port: The port; 0 for any free port.
         log: File with a line per request; None for stderr.
         writes_metadata: Whether served metadata is also written to a file.
-        connections: Maximum number at a time; `by_address` per address.
+        connections: Maximum number of connections at a time. `by_address` is the maximum per
+            address.
     """
 
     host: str = "127.0.0.1"

@@ -79,7 +79,8 @@ class Applier:
         concurrency: Maximum number of models, and batches of models, in parallel.
         wait_seconds: How long to wait for an environment that another process is changing.
         approved: Whether `who` has approved exactly this plan, for the log.
-        proved: Whether gates have checked the plan; false if the plan was applied before.
+        proved: Whether gates have checked the plan. They do not check a plan that was applied
+            before.
     """
 
     plan: Plan

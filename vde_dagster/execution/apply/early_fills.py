@@ -59,7 +59,8 @@ def _can_be_filled_again(snapshot: Snapshot, since: datetime) -> bool:
     """Check whether a table can be refilled from an instant on without losing data.
 
     Args:
-        since: Time (UTC) of the last fill by a correct clock; the minimum time if there was none.
+        since: Time (UTC) of the last fill by a correct clock, or the minimum time without such a
+            fill.
     """
     # A history (SCD) captures only its source's current rows, so its past cannot be filled again. A
     # table with restatement disabled must keep at least one fill, or it would start over.

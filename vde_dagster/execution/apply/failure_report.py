@@ -41,7 +41,7 @@ def plan_failure(
     """Return the error for a plan with failed models, listed by model.
 
     Args:
-        failed: Exception of each failed model; a `StoreError` among them is returned unchanged.
+        failed: Exception of each failed model. A `StoreError` among them is returned unchanged.
         skipped: Models that were not started, each with the failed model that it depends on.
     """
     for error in failed.values():

@@ -47,7 +47,7 @@ def publish_plan(
 
     Args:
         written: Branches to publish, by table id.
-        leases: Leases of this apply; the commit checks that they are still held.
+        leases: Leases of this apply. The commit checks that they are still held.
 
     Raises:
         ConflictError: Another process published first.

@@ -165,7 +165,7 @@ def version_steps(
     """Return the changes of each version since the previous version.
 
     Args:
-        shown: The versions, oldest first; a leading None is the time before the first version.
+        shown: The versions, oldest first. A leading None is the time before the first version.
         whole: The net changes from the first to the last version.
         pinned_only: Whether to read only pinned snapshots, and no commits in between.
         first: Ordinal of the first step.

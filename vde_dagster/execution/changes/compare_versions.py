@@ -60,7 +60,7 @@ class ModelChanges:
 
     Args:
         since: Number of the earlier version; 0 for none.
-        until: Number of the later version; `publication_id` is its publication.
+        until: Number of the later version, which `publication_id` published.
         why: For `resync`, the reason why the view must be read again.
         key: Columns that pair the `update_before` and `update_after` of a row, if any.
         columns: (name, Spark SQL type) of the result.

@@ -30,7 +30,8 @@ class Difference:
 
     Args:
         category: Effect of the change on data, or None.
-        new: The model's snapshot in the first environment or version, or None; `old` in the second.
+        new: The model's snapshot in the first environment or version, or None. `old` is the
+            snapshot in the second.
     """
 
     name: ModelName
@@ -147,7 +148,7 @@ class DataChange:
         is_new: Whether the previous version did not contain the table.
         is_back: Whether an earlier version contained the table, as after a rollback.
         rows: Number of rows; None if unknown, like all numbers here.
-        added: Number of rows written since; a rewritten row counts as added and removed.
+        added: Number of rows written since. A rewritten row counts as added and removed.
         removed: Number of rows deleted or rewritten.
         intervals: Ranges that the version's plan filled (UTC).
     """

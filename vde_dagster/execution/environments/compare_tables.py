@@ -36,7 +36,7 @@ class Comparison:
     """Differences between two tables.
 
     Args:
-        source: Name of one table in Spark; `target` is the other.
+        source: Name of the first table in Spark. `target` is the second table.
         keys: Key columns for comparing rows.
         rows: Numbers of rows: `source`, `target`, `joined`, `identical`, `differing`,
             `only_source`, `only_target`, `repeated_source`, `repeated_target` (rows with a
@@ -153,7 +153,7 @@ def compare_tables(
     """Compare two tables by a key.
 
     Args:
-        source: Quoted name of the first table; `target` is the second table's.
+        source: Quoted name of the first table. `target` is the name of the second table.
         where: Spark SQL condition on the rows of both.
 
     Raises:

@@ -286,14 +286,16 @@ class Reverted:
     """Model that a rollback restores, whose table other definitions have filled since.
 
     Args:
-        again: Columns that are visible again; NULL in the rows filled since.
-        gone: Columns that become invisible; the table keeps them.
-        filled: Ranges that other definitions filled since (UTC); their rows stay.
+        again: Columns that are visible again. They are NULL in the rows filled since.
+        gone: Columns that become invisible.
+        filled: Ranges that other definitions filled since (UTC).
     """
 
     name: ModelName
     again: tuple[str, ...]
+    # The table keeps these columns.
     gone: tuple[str, ...]
+    # The rows of these ranges stay.
     filled: IntervalSet
 
     def sentences(self) -> tuple[str, ...]:

@@ -69,8 +69,7 @@ class RollbackResult:
     Args:
         environment: The environment's new version, equal to an old one.
         restored: Number of the old version.
-        missing: Ranges of changed models to compute with `vde run`: the old version had not filled
-            them, or their input rows no longer exist.
+        missing: Ranges of changed models to compute with `vde run`.
         reverted: Models whose tables changed in place since, with their content now.
         moved: Models whose tables move back, with the number of rows afterwards if known.
         held: Models with tables of other environments, pinned until the next plan or run.
@@ -84,6 +83,7 @@ class RollbackResult:
 
     environment: Environment
     restored: int
+    # The old version had not filled these ranges, or their input rows no longer exist.
     missing: dict[ModelName, IntervalSet]
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
     reverted: tuple[Reverted, ...] = ()

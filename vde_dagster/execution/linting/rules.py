@@ -36,7 +36,7 @@ class RuleViolation:
     Args:
         violation_range: Object with `start` and `end`, each with `line` and `character` from 0. The
             default is the beginning of the model's file.
-        fixes: Objects with a `title` and `edits`; each edit has a `range`, the `new_text` and
+        fixes: Objects with a `title` and `edits`. Each edit has a `range`, the `new_text` and
             optionally a `path`.
     """
 

@@ -67,13 +67,14 @@ class ModelEstimate:
     """Estimated cost of computing a model; figures that no fill provides are None.
 
     Args:
-        seconds: Wall-clock seconds; models are computed in parallel.
+        seconds: Wall-clock seconds.
         bytes: Bytes of the written files.
         fills: Number of earlier fills that it is based on.
         task_seconds: Total time of Spark's tasks.
         bytes_read: Bytes of the scanned files.
     """
 
+    # Models are computed in parallel, so their seconds do not add up.
     seconds: Spread | None
     rows: Spread | None
     bytes: Spread | None
@@ -262,7 +263,7 @@ def estimate_fill(
     """Estimate one fill by earlier fills, or return None if none of them computed rows.
 
     Args:
-        fills: Fills of the table, or of its predecessor, newest first; skipped fills are ignored.
+        fills: Fills of the table, or of its predecessor, newest first. Skipped fills are ignored.
         wanted: The range to fill (UTC).
         by_range: Whether the cost of a fill grows with its range.
     """

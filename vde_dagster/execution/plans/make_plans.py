@@ -67,7 +67,7 @@ class Plans:
         """Plan the project's files for an environment.
 
         Args:
-            environment: The environment's name; it need not exist.
+            environment: The environment's name. It need not exist.
             save: Whether to store the plan, if permitted, so that it can be applied by its id.
             author: Author of a proposal for approval; None if the plan needs no approval.
             once: Whether to return an equal proposal that already waits, instead of a second one.
@@ -144,8 +144,8 @@ class Plans:
         """Plan a run: the due intervals of an environment with its published definitions.
 
         Args:
-            options: Time and selection; `save`, `at_once` and `said` are as in `make`.
-            of: Patterns of models to restrict the plan to; then nothing is stored.
+            options: Time and selection. `save`, `at_once` and `said` are as in `make`.
+            of: Patterns of models to restrict the plan to. A restricted plan is not stored.
 
         Raises:
             UsageError: The environment does not exist.

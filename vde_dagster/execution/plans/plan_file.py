@@ -66,7 +66,7 @@ class PlanFile:
     """Plan that was read from a file.
 
     Args:
-        document: The file without attachments; equal to `PlanFiles.document` of the plan.
+        document: The file without attachments, equal to `PlanFiles.document` of the plan.
         attached: Attachments of plug-ins, by their names.
     """
 

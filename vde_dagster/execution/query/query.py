@@ -116,11 +116,11 @@ class Queries:
         """Run a query of an environment's views, or of an earlier version's models.
 
         Args:
-            environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version
+            environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version
                 with its definitions and data.
             limit: Maximum number of rows.
-            raw: Whether to skip the checks of `query_rules`. Only users who may do everything
-                that Spark can do on this machine may be allowed this.
+            raw: Whether to skip the checks of `query_rules`. Allow this only to users with all
+                rights that Spark has on this machine.
             at: A time (UTC), for the version current at that time.
 
         Raises:

@@ -126,10 +126,11 @@ def read_rows(
     """Read rows of a model that has a table.
 
     Args:
-        environment: The environment; `prod@41` and `prod@2026-11-01T06:00` refer to a version.
+        environment: The environment. `prod@41` and `prod@2026-11-01T06:00` refer to a version.
         columns: The columns, in order; all by default.
         where: A condition in the syntax of `parse_filter`.
-        order_by: Columns to sort by, with a minus sign for descending; else in order of the files.
+        order_by: Columns to sort by, with a minus sign for descending. The default is the order of
+            the files.
         limit: Maximum number of rows.
         at: A time (UTC), for the version current at that time.
 

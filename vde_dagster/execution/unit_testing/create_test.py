@@ -32,7 +32,7 @@ class Wanted:
     """Unit test to create.
 
     Args:
-        queries: Queries for rows of parents, by parent; other parents get their first rows.
+        queries: Queries for rows of parents, by parent. Other parents get their first rows.
         limit: Maximum number of rows per parent.
         variables: The test's variables, including `start`, `end` and `execution_time`.
         name: The test's name; by default `test_` and the model's name.

@@ -348,8 +348,8 @@ def as_query(table: TestTable, types: Mapping[str, str | None]) -> str:
     """Write a test's table as a Spark SQL query that returns its rows.
 
     Args:
-        types: Spark SQL types of all columns of the query; columns that the test does not mention
-            are NULL. Types declared in the test take precedence.
+        types: Spark SQL types of all columns of the query. Types declared in the test take
+            precedence. Columns that the test does not mention are NULL.
     """
     if table.query is not None:
         return table.query
