@@ -131,12 +131,11 @@ def has_limits(code: str) -> bool:
 def filter_by_batch(code: Expanded, event_times: Mapping[str, str]) -> Expanded:
     """Filter the relations in compiled code by the interval's time range.
 
-    dbt compiled the code with `--empty`, so each relation has a limit of 0 rows. The filters
-    replace these limits.
-
     Args:
         event_times: Time column of each relation. Other relations are read completely.
     """
+    # dbt compiled the code with `--empty`, so each relation has a limit of 0 rows. The filters
+    # replace these limits.
     columns = {_parts(relation): column for relation, column in event_times.items()}
 
     def written(found: re.Match[str]) -> str:

@@ -108,11 +108,9 @@ class SemanticLayer:
         return sorted(self._dimensions(names))
 
     def _dimensions(self, names: Sequence[str]) -> dict[str, _GroupBy]:
-        """Return the dimensions and entities that metrics share, by their name in `Question.by`.
-
-        The name of a joined model's entity contains the path to it (`customer__region`). For a
-        metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
-        """
+        """Return the dimensions and entities that metrics share, by their name in `Question.by`."""
+        # The name of a joined model's entity contains the path to it (`customer__region`). For a
+        # metric's own entity, only the short name is returned, not MetricFlow's `order__customer`.
         common = self._lookup.metric_lookup.get_common_group_by_items(
             metric_references=tuple(map(MetricReference, names)),
             set_filter=GroupByItemSetFilter.create(any_properties_denylist=_NOT_LISTED),

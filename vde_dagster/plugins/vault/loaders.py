@@ -40,8 +40,6 @@ def by_source(
 ) -> list[Model]:
     """Return a model for each source of a model, and a model with its name that combines them.
 
-    Branches that read the same source become one model.
-
     Args:
         kind: The kind of the models for single sources.
         whole: The kind of the combining model.
@@ -54,6 +52,7 @@ def by_source(
     Raises:
         ProjectError: The query is not a UNION ALL, or its sources or columns are unknown.
     """
+    # Branches that read the same source become one model.
     if model.query is None or model.reads_itself:
         why = "is not a query" if model.query is None else "reads itself"
         message = f"{model.name} {why}, so its sources cannot be loaded one by one"

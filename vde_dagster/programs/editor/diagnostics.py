@@ -16,10 +16,8 @@ SOURCE = "vde"
 
 
 def diagnostics(reading: Reading, codec: PositionCodec) -> dict[str, list[Diagnostic]]:
-    """Return the mistakes and warnings of a reading, by file.
-
-    A mistake outside of files is attached to `pyproject.toml`.
-    """
+    """Return the mistakes and warnings of a reading, by file."""
+    # A mistake outside of files is attached to `pyproject.toml`.
     found: defaultdict[str, list[Diagnostic]] = defaultdict(list)
     for said in reading.problems:
         location = said.location or SourceLocation(Path("pyproject.toml"))

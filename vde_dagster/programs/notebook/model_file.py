@@ -212,10 +212,8 @@ def _parameters(notebook: Notebook) -> set[str]:
 
 
 def _reads(notebook: Notebook, context: FileContext, *, lists_inputs: bool) -> Iterator[ModelName]:
-    """Yield the models that cells name: in `workspace.read("…")`, and in SQL.
-
-    If the header lists the inputs, names that are not constant are skipped.
-    """
+    """Yield the models that cells name in `workspace.read("…")` and in SQL."""
+    # If the header lists the inputs, names that are not constant are skipped.
     for cell, code in notebook.code():
         for call in (node for one in code for node in ast.walk(one) if isinstance(node, ast.Call)):
             found = _read_by(call)

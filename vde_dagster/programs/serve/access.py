@@ -26,14 +26,14 @@ REALM = 'Basic realm="vde: any name, and a token as the password", charset="UTF-
 class Access:
     """Authorizes requests for environments.
 
-    A request names an environment by `prefix`, `warehouse` or `version`; every route that reads an
-    environment depends on this class.
+    A request names an environment by `prefix`, `warehouse` or `version`.
 
     Args:
         may_be_open: Whether requests need no token while no token exists. True only if no other
             machine can reach the server.
     """
 
+    # Every route that reads an environment depends on this class.
     tokens: TokenStore
     may_be_open: bool
 

@@ -165,12 +165,12 @@ _Found = TypeVar("_Found")
 class Places:
     """Runs work in a limited number of threads, here called places.
 
-    Requests wait in one queue for each client, and the queues take turns.
-
     Args:
         seconds: Maximum waiting time for a place.
     """
 
+    # Requests wait in one queue for each client, and the queues take turns. So a client with many
+    # requests delays only its own requests.
     def __init__(self, places: int, seconds: float) -> None:
         self._threads = CapacityLimiter(places)
         self._places = self._free = places

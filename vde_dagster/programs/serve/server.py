@@ -125,13 +125,11 @@ class Limits:
 
 
 class _StrictConnection(h11.Connection):
-    """Connection that refuses a request's head if two servers could disagree where its body ends.
+    """Connection that refuses a request's head if servers could disagree where its body ends."""
 
-    h11 accepts `Transfer-Encoding` together with `Content-Length`, joins equal lengths and folded
-    lines, and reads lines that end with LF alone. A proxy in front of this server may read any of
-    these differently (RFC 9112, 6.3 and 11.2).
-    """
-
+    # h11 accepts `Transfer-Encoding` together with `Content-Length`, joins equal lengths and folded
+    # lines, and reads lines that end with LF alone. A proxy in front of this server may read any of
+    # these differently (RFC 9112, 6.3 and 11.2).
     def next_event(self) -> Any:
         """Return the next event.
 

@@ -92,10 +92,8 @@ class _Hooks:
     unread: list[str] = field(default_factory=list)
 
     def statements(self, key: str) -> list[str]:
-        """Return the node's hooks under a key (`pre-hook`, `post-hook`) as statements.
-
-        In hooks that dbt did not render, only `{{ this }}` is replaced.
-        """
+        """Return the node's hooks under a key (`pre-hook`, `post-hook`) as statements."""
+        # In hooks that dbt did not render, only `{{ this }}` is replaced.
         found = []
         for index, hook in enumerate(self.node.config.get(key) or ()):
             made, why = self._statements(key, index, hook_text(hook))
