@@ -327,7 +327,7 @@ def _queries_read(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[dict[str, SemanticVersion], list[Read]] | None:
-    """Return the versions of queries in a Python model's literals, and the columns that they read.
+    """Return the versions and read columns of the queries in a Python model's literals.
 
     None means that the model may read more, or that a query cannot be analyzed.
     """

@@ -463,7 +463,7 @@ def view_query(
 
 
 def grouped_by(value: str, type_: str) -> str:
-    """Write the expression to group a value by, which is the value if Spark can group by its type.
+    """Write the expression to group a value by.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')
@@ -474,6 +474,7 @@ def grouped_by(value: str, type_: str) -> str:
     """
     # Maps need another expression. Spark 4.1 sorts maps to group by them, and then treats NULL like
     # 0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.
+    # The expression is the value itself if Spark can group by its type.
     return _form(value, type_.strip(), 0)
 
 

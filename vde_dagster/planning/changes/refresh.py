@@ -143,7 +143,10 @@ class Refresh:
         return max(0, self.sizes.inputs - bytes_read)
 
     def saved_seconds(self, seconds: float | None) -> float:
-        """Return an estimate of the seconds that a refresh saved; negative if it took longer."""
+        """Return an estimate of the seconds that a refresh saved.
+
+        The estimate is negative if the refresh took longer.
+        """
         if not self.from_changes or self.estimate is None or seconds is None:
             return 0.0
         return self.estimate.whole - seconds

@@ -266,7 +266,8 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def changes_not_followed(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Warn that `refresh changes` has no effect, because each fill computes all rows anyway."""
+    """Warn that `refresh changes` has no effect."""
+    # The property has no effect if each fill computes all rows anyway.
     model = known.model
     refresh = model.kind.refresh if isinstance(model.kind, Full) else "whole"
     if model.query is None or refresh != "changes":
@@ -427,7 +428,7 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
 
 
 def _session_zone(model: Model) -> str | None:
-    """Return the time zone of a model's session, unless it is UTC."""
+    """Return the time zone of a model's session, or None for UTC."""
     zone = next((value for key, value in model.session if key.lower() == _ZONE), None)
     for statement in model.pre_statements:
         found = _SET_ZONE.match(statement)
@@ -474,9 +475,10 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find assignments of a merge that count rows twice, because lookback merges the rows again."""
+    """Find assignments of a merge that count rows twice."""
     # SQLMesh calls such models non-idempotent. Its documentation does not mention their lookback:
     # https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
+    # Rows are counted twice because lookback merges them again.
     model = known.model
     kind = model.kind
     if not kind.lookback or not kind.assignments:

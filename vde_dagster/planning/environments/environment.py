@@ -206,7 +206,8 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of production's tables, which no other environment may write."""
+    """Return the ids of production's tables."""
+    # No other environment may write these tables.
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 

@@ -40,7 +40,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The interval for messages; its end is inclusive."""
+        """The interval for messages, with an inclusive end."""
         return range_text(self.start, self.end)
 
     @classmethod

@@ -113,7 +113,7 @@ class TimeColumn:
         return f"{column} IN ({', '.join(values)})"
 
     def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
-        """Return an interval; refuse it if it starts or ends within one value of the column."""
+        """Check that an interval starts and ends between values of the column, and return it."""
         # With `partials`, an end within a value is moved to the end of that value.
         if self.partials and _floor(interval.end, finest) != interval.end:
             end = _next(_floor(interval.end, finest), finest)

@@ -19,15 +19,16 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class Meaning:
-    """A kind's rules for plans; the defaults suit a table that is written as a whole.
+    """A kind's rules for plans.
 
     Attributes:
         filled_once: Whether a table stays complete once it was filled.
-        replaces_all: Whether a fill replaces all rows with exactly the query's result, so that it
-            can be skipped while the inputs are unchanged.
+        replaces_all: Whether a fill replaces all rows with exactly the query's result.
     """
 
+    # The defaults suit a table that is written as a whole.
     filled_once: bool = False
+    # Such a fill can be skipped while the inputs are unchanged.
     replaces_all: bool = False
 
     def standalone_version(self, model: Model) -> SemanticVersion | None:

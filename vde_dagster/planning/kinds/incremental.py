@@ -139,7 +139,8 @@ class UnmanagedMeaning(PartitionMeaning):
         return digest("fill", filled, Cadence.of(model).unit.name)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the query's keys that include the partition; nothing if fills append rows."""
+        """Return the query's keys that include the partition."""
+        # If fills append rows, no key is unique.
         kind = IncrementalUnmanaged.from_model(model)
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 

@@ -42,7 +42,7 @@ class FullMeaning(WholeMeaning):
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return the mode of refreshing."""
-        # It does not affect the rows.
+        # The mode does not affect the rows.
         return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
 
 

@@ -25,13 +25,14 @@ from vde_dagster.planning.tables.table import PhysicalTable
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Models of one version of an environment, or of a plan's target, which read each other.
+    """Models of one version of an environment, or of a plan's target.
 
     Args:
         environment: Set if the scope is the environment's current version.
     """
 
     entries: Mapping[ModelName, Entry]
+    # The models read each other.
     environment: str | None = None
 
 
@@ -165,7 +166,7 @@ class _Found:
         return shown
 
     def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
-        """Apply changes to tables that no version contains, by the models that they read."""
+        """Apply changes to tables of no version, which are found by the models that they read."""
         # It is unknown which version of a model such a table read, so changes of all versions
         # count.
         waiting = [

@@ -235,7 +235,7 @@ class TablesByContent:
             self.add(table)
 
     def add(self, table: PhysicalTable) -> None:
-        """Register a table, so that later snapshots can reuse it."""
+        """Register a table for later snapshots."""
         self._by_fill.setdefault(table.fill_version, []).append(table)
         columns = self._by_column.get(table.fill_version)
         if columns is not None:

@@ -138,7 +138,7 @@ def audited_range(
     start: datetime | None,
     last: datetime | None,
 ) -> IntervalSet:
-    """Return the range of a standalone audit (UTC), which is empty if the audit is not due.
+    """Return the range of a standalone audit (UTC), or nothing if the audit is not due.
 
     Args:
         old: The audit's snapshot in the environment.

@@ -112,10 +112,11 @@ def missing_intervals(
 
 
 def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
-    """Return the wanted ranges that must be filled, so that a single fill computes each unit."""
+    """Return the wanted ranges that must be filled."""
     # A unit that was filled in part (while it was in progress, or by hours before the cron became
     # daily) is filled again from its beginning, because a query computes its rows from the whole
     # unit. If fills append rows, or rows build on earlier rows, filling continues where it ended.
+    # A single fill must compute each unit.
     if not snapshot.is_incremental:
         return wanted if wanted - filled else IntervalSet()
     if not fills_parts_again(snapshot):

@@ -165,7 +165,7 @@ class PlannedModel:
 
     @property
     def deploys(self) -> bool:
-        """Whether the plan changes, in place, a table that readers see."""
+        """Whether the plan changes in place a table that readers see."""
         return self.in_place is not None and self.in_place.deploys
 
 

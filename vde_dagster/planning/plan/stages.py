@@ -157,7 +157,7 @@ def _names(plan: Plan, chosen: Callable[[PlannedModel], bool]) -> Names:
 
 
 def tested_models(plan: Plan) -> Names:
-    """Return the models whose unit tests a plan runs: models that it builds or changes."""
+    """Return the models that a plan builds or changes, whose unit tests it runs."""
     return tuple(
         model.name
         for model in plan.models

@@ -256,7 +256,10 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
 
 
 def write_out_stars(tree: exp.Expr) -> bool:
-    """Replace stars with EXCEPT by their columns, in place; return whether all were replaced."""
+    """Replace stars with EXCEPT by their columns, in place.
+
+    Returns whether all stars were replaced.
+    """
     # A star over a table that is read by name cannot be replaced, because the table's columns are
     # unknown here.
     from sqlglot import exp

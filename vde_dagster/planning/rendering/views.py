@@ -158,7 +158,7 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
 
 
 def _with_kept_types(binding: Binding) -> Binding:
-    """Cast a view's columns to their current types, so that the view survives wider table types."""
+    """Cast a view's columns to their current types."""
     # Spark refuses a view whose query returns a wider type than the view declares. Until the table
     # is widened, the optimizer removes the cast.
     in_place = binding.snapshot.model.kind.changes_in_place

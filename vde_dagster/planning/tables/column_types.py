@@ -21,7 +21,8 @@ _NARROW = re.compile(r"\b(INT|FLOAT|DECIMAL)\b")
 
 
 def plain_type(type_: str) -> str:
-    """Return a type as Iceberg stores it, so that synonyms are equal."""
+    """Return a type as Iceberg stores it."""
+    # Synonyms of a type become equal.
     text = re.sub(r"\s+", "", type_.upper())
     text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
     text = _WORD.sub(lambda word: _SAME.get(word.group(), word.group()), text)
