@@ -180,7 +180,7 @@ def _marked(cell: Cell) -> str:
 
 
 def literal(text: str) -> str:
-    """Escape a one-line text, so that its characters are not read as Markdown."""
+    """Escape the Markdown characters of a one-line text."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -294,7 +294,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def definition_text(snapshot: Snapshot) -> str:
-    """Return the text of a model's file, and its query if the text does not contain it."""
+    """Return the text of a model's file, with its query if the text does not contain it."""
     # A stored definition has both, and nothing proves that the query comes from the text.
     model = snapshot.model
     written = f";{_plain(model.source)};"

@@ -150,7 +150,8 @@ def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> s
 
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
-    """Summarize breaking changes in one line: the first one, and how many follow."""
+    """Summarize breaking changes in one line."""
+    # The line describes the first change, and how many follow.
     more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
     return f"{describe_break(breaks[0])}{more}"
 
@@ -247,7 +248,7 @@ def describe_why_all(refresh: Refresh) -> str:
 
 
 def _describe_estimate(refresh: Refresh) -> str:
-    """Return the estimated seconds of both ways as a clause; empty if unknown."""
+    """Return the estimated seconds of both methods as a clause, or an empty text."""
     if refresh.estimate is None:
         return ""
     whole, changes = _about(refresh.estimate.whole), _about(refresh.estimate.changes)
