@@ -186,11 +186,12 @@ class Handles:
 
     @cached_property
     def store(self) -> StateStore:
-        """The state store, which is created if it does not exist.
+        """The state store.
 
         Raises:
             UsageError: The state store would be created in a folder that is not a project.
         """
+        # A missing store is created.
         from vde_dagster.state.store import StateStore
 
         if self._base is not None:
@@ -365,7 +366,7 @@ class Handles:
         self.__dict__.update(project=project, settings=project.settings, _memo=memo)
 
     def reload(self) -> None:
-        """Discard project and settings, so that the next use reads the files again."""
+        """Discard project and settings. The next use reads the files again."""
         # Open handles stay open.
         for name in ("project", "settings"):
             self.__dict__.pop(name, None)

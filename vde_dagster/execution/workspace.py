@@ -108,7 +108,7 @@ class Workspace(Handles):
 
     @cached_property
     def plans(self) -> Plans:
-        """Plans the files, due intervals, and ranges; tests and rejects plans."""
+        """Facet for making, testing and rejecting plans."""
         from vde_dagster.execution.plans.make_plans import Plans
 
         return Plans(self)

@@ -101,7 +101,8 @@ def _clock_warnings(
 
 
 def require_past(plan: Plan, now: datetime) -> None:
-    """Refuse a plan made with a clock ahead of time, because it would fill too much."""
+    """Refuse a plan made with a clock ahead of time."""
+    # Such a plan would fill too much.
     if plan.created_at > now + STEP:
         raise UsageError(
             f"the plan was created at {instant_text(plan.created_at)}, but it is only "

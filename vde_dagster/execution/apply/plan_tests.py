@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanTests:
-    """Unit tests in a project's files, which run before a plan of these files is applied."""
+    """Unit tests in a project's files."""
 
+    # The tests run before a plan of these files is applied.
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
     passed: PassedTests
@@ -84,12 +85,13 @@ class PlanTests:
         on_event: Callable[[UnitTestFinished], None],
         stop: threading.Event,
     ) -> None:
-        """Run the tests of a plan, except those that passed on the same model before.
+        """Run the tests of a plan.
 
         Raises:
             UnitTestFailedError: Some tests failed; all tests were run.
             ExecutionError: The apply was canceled.
         """
+        # Tests that passed on the same model before are not run.
         snapshots = plan.target
         failed: list[TestResult] = []
         for test in self.select(plan):

@@ -83,7 +83,7 @@ class ModelChanges:
 
     @property
     def marks(self) -> tuple[tuple[str, str], ...]:
-        """The leading columns, which describe each change."""
+        """The leading columns of the result, which describe each change."""
         return self.columns[: len(MARKS)]
 
     def to_json(self) -> dict[str, Any]:

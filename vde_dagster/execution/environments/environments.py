@@ -267,11 +267,12 @@ class Environments:
         return audit_environment(self.handles, name, select, labels)
 
     def drop(self, environment: str) -> None:
-        """Mark an environment as expired, so that the janitor drops its views and unshared tables.
+        """Mark an environment as expired.
 
         Raises:
             UsageError: The environment does not exist, or it is production.
         """
+        # The janitor drops its views and unshared tables.
         name, store = environment_name(environment), self.handles.store
         if name == PRODUCTION:
             raise UsageError(

@@ -272,7 +272,7 @@ def _written(line: Collection[dict[str, Any]], without: Collection[int]) -> Inte
 
 
 def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> IntervalSet:
-    """Return the ranges of a table to compute again, because the rows in `lost` are invalid."""
+    """Return the ranges of a table to compute again if the rows in `lost` are invalid."""
     kind = snapshot.model.kind
     if kind.disable_restatement or meaning_of(kind).filled_once:
         return IntervalSet()

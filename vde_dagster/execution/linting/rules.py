@@ -57,7 +57,9 @@ class RuleViolation:
 
 
 class Rule(ABC):
-    """Rule that every model is checked with; its name is the class's name in lower case.
+    """Rule that every model is checked with.
+
+    The rule's name is the class's name in lower case.
 
     >>> class NoMissingOwner(Rule):
     ...     'Models have owners.'

@@ -262,7 +262,8 @@ class _Analyser:
         return self.tables[table.id].created
 
     def _rendered(self, snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
-        """Render a query, and the statements before it, which affect only the session."""
+        """Render a query, and the statements before it."""
+        # These statements affect only the session.
         resolver, catalog = self._resolver(), self.handles.settings.catalog
         now = self.plan.created_at
         slot = snapshot.cadence.latest_slot(now)

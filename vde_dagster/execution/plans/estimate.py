@@ -64,12 +64,14 @@ NOTHING = Spread(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimate:
-    """Estimated cost of computing a model; figures that no fill provides are None.
+    """Estimated cost of computing a model.
+
+    Figures that no fill provides are None.
 
     Args:
         seconds: Wall-clock seconds.
         bytes: Bytes of the written files.
-        fills: Number of earlier fills that it is based on.
+        fills: Number of earlier fills that the estimate is based on.
         task_seconds: Total time of Spark's tasks.
         bytes_read: Bytes of the scanned files.
     """

@@ -80,7 +80,7 @@ def _part(
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
-    """Read the state of some models; None if hashes of an earlier canonicalizer are found."""
+    """Read the state of some models, or return None if an earlier canonicalizer hashed it."""
 
     # All tables of production stay guarded, because any of them may serve one of these models.
     def part(environment: Environment | None) -> Environment | None:

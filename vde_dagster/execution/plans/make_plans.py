@@ -103,7 +103,7 @@ class Plans:
         """Return a plan of the project's files as a proposal, which needs an approval.
 
         Args:
-            author: The system user by default.
+            author: The author of the proposal; the system user by default.
         """
         proposal = Proposal(self.handles.project.files_hash, author or current_user())
         return replace(plan, proposal=proposal)

@@ -444,7 +444,8 @@ def _current(handles: Handles, plan: Plan) -> Environment | None:
 
 
 def is_applied(handles: Handles, plan: Plan) -> bool:
-    """Check whether a plan was applied before, so that nothing is left to prove or to do."""
+    """Check whether a plan was applied before."""
+    # If so, nothing is left to prove or to do.
     record = handles.store.plans.record(plan.id)
     return record is not None and record.status == "applied"
 

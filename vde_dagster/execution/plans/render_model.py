@@ -56,7 +56,7 @@ class Models:
     def mistakes_in_readers(
         self, readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
     ) -> list[ProjectError]:
-        """Return an error for each column that a reader names and that models certainly lack."""
+        """Return an error for each column that a reader names and its model certainly lacks."""
         from vde_dagster.planning.environments.contracts import mistakes_in_readers
 
         return list(mistakes_in_readers(readers, snapshots, []))

@@ -132,7 +132,8 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object, for SQLMesh's signals, which call `context.engine_adapter.fetchdf`."""
+        """This object."""
+        # SQLMesh's signals call `context.engine_adapter.fetchdf`.
         return self
 
     @property

@@ -91,7 +91,8 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse `${env:HOME}`, which Spark replaces before it parses the SQL, also in strings."""
+    """Refuse SQL with a variable such as `${env:HOME}`."""
+    # Spark replaces variables before it parses the SQL, also in strings.
     if "${" in sql:
         raise UsageError(
             "'${' is not allowed in a query, because Spark inserts environment variables there",

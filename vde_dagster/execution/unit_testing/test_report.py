@@ -108,7 +108,8 @@ class ToldTest:
 
     @property
     def id(self) -> str:
-        """Identifier of the result, which is the same whichever process reports the result."""
+        """Identifier of the result."""
+        # The identifier is the same whichever process reports the result.
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
