@@ -79,8 +79,7 @@ def build_snapshots(
             stored ones.
         canonicaliser: Version of the hashing code, part of every hash.
         more: Finds mistakes in a model's further files, so that all mistakes are reported at once.
-        revise: Turns a snapshot computed from its definition alone into the snapshot that its
-            children read.
+        revise: Turns a snapshot of the definition alone into the snapshot that its children read.
         workers: Processes that build a part of many snapshots.
 
     Raises:

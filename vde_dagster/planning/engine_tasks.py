@@ -29,7 +29,7 @@ class AnalysedQuery:
     """
 
     columns: tuple[tuple[str, str], ...]
-    # The handle is for a fill that follows at once.
+    # The handle is used by a fill that follows at once.
     handle: object = field(default=None, compare=False)
 
 
@@ -93,7 +93,7 @@ class FillTask:
             whole, the range recorded as filled.
         query: Spark SQL with parents resolved and time variables replaced; None for Python models
             and seeds.
-        sources: For Python models, per parent a Spark SQL query that returns its rows.
+        sources: Spark SQL queries that return the rows of each parent, for Python models.
         branch: The Iceberg branch to write to, or None for `main`.
         execution_time: The run's current time (UTC).
         before: Statements that run before the query, in a session used only by this task.
@@ -181,7 +181,7 @@ class AuditTask:
     blocking: bool
     interval: Interval
     before: tuple[str, ...] = ()
-    # If this table does not exist, that is a failing row.
+    # A missing table counts as a failing row.
     external: str = ""
 
 

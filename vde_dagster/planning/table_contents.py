@@ -75,7 +75,8 @@ class InputState:
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
         how: Which rows were read.
-        since: For reads by commits, the Iceberg snapshot before the first; None for all rows.
+        since: The Iceberg snapshot before the first commit that was read; None if all rows were
+            read.
     """
 
     snapshot_id: int | None
@@ -130,7 +131,7 @@ class FillFacts:
 
     Args:
         inputs: States of the inputs, by table.
-        skipped: Set if nothing was computed.
+        skipped: The skip, if nothing was computed.
         lacks: Parent gaps, for a table that is replaced as a whole.
         refresh: The way to compute rows, for a model that may refresh from changes.
     """

@@ -96,7 +96,7 @@ class Refresh:
     """Method of computing a fill's rows, with its reason.
 
     Args:
-        detail: For `IMPOSSIBLE` and `FAILED`, the reason.
+        detail: The reason, for `IMPOSSIBLE` and `FAILED`.
         tables: Names of the inputs whose changes are read.
         key: Output columns of the keys or groups.
         sizes: Sizes for choosing the method; None if unknown.

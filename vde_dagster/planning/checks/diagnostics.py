@@ -32,8 +32,8 @@ class Known:
         audited: Snapshots of models that only its audits read; none if not available.
         inputs: How its fills read each parent.
         changed_by: The key columns whose rows its fills replace, see `Meaning.changed_by`.
-        clock: For a model that refreshes from changes, the first word of its query that reads the
-            time or the user.
+        clock: First word of the query that reads the time or the user, for a model that refreshes
+            from changes.
     """
 
     model: Model

@@ -122,7 +122,8 @@ class Environment:
         published_at: Time of the publication (UTC).
         expires_at: Earliest time (UTC) at which the janitor may drop it, or None for never.
         note: Text for people (`rollback to 3`).
-        frozen: The version that it always shows (`prod@41`); None if it may change.
+        frozen: The version that a frozen environment shows (`prod@41`); None if the environment may
+            change.
         kept: Data that plug-ins store about other project files, by plug-in name.
     """
 

@@ -48,10 +48,10 @@ class Resolver:
     """Resolves names in one version of an environment.
 
     Args:
-        snapshots, tables: By id.
-        branches: By table id, for tables that are written on a branch.
+        snapshots, tables: Snapshots and tables of the entries, by id.
+        branches: Iceberg branches by table id, for tables that are written on a branch.
         production: Ids of production's tables.
-        stand_ins: By id of a table that does not exist yet, a subquery that replaces it.
+        stand_ins: Subqueries that replace tables that do not exist yet, by table id.
         commits: The commits to read, for models whose rows are not all read.
         pinned: The states of tables to read, by table id.
     """

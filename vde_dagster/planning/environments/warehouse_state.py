@@ -45,9 +45,9 @@ class WarehouseState:
     Args:
         target: The environment's current version; None if it does not exist.
         production: Production's current version, the base of a new environment.
-        snapshots: By id, the snapshots of these two versions and of the tables.
-        tables: By id, the tables of these two versions, and all tables that have the fill version
-            of one of the project's snapshots.
+        snapshots: Snapshots of these two versions and of the tables, by id.
+        tables: Tables of these two versions, and all tables with the fill version of a snapshot of
+            the project, by id.
         view_types: Columns of the VIEW models that the plan may change, by snapshot id.
         left_out: Entries whose stored definitions cannot be read.
         guarded: Ids of the tables that production shows for such definitions.
@@ -55,7 +55,7 @@ class WarehouseState:
         pinned: Ids of the tables of models with a `physical_version`, if production shows other
             tables.
         previews: Environments' previews of models that can change in place, by model.
-        audited: By standalone audit of the environment, the end (UTC) of the audited range.
+        audited: End (UTC) of the audited range of each standalone audit in the environment.
     """
 
     target: Environment | None = None

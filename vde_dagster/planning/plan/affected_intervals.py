@@ -270,7 +270,7 @@ def affected_intervals(
 
     Args:
         filled: The table's filled ranges (UTC).
-        changed: Ranges with changes in its parents' or its own rows (UTC).
+        changed: Ranges (UTC) with changed rows of the table or of its parents.
     """
     # A table that is written as a whole is computed again for its last slot, but its readers see
     # changes only in the changed ranges. A table whose rows build on its earlier rows is affected

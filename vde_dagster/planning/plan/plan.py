@@ -105,7 +105,7 @@ class PlannedModel:
 
     Args:
         category: The change's effect on its data; None if unchanged, added or removed.
-        reasons: With the path of the change (`orders.amount changed → total`).
+        reasons: Reasons of the change, with its path (`orders.amount changed → total`).
         snapshot_id: The target snapshot; None if removed.
         previous_snapshot_id: The environment's snapshot; None if added.
         table: The physical table that will serve it; None for views and external tables.
@@ -115,11 +115,11 @@ class PlannedModel:
         restate: Whether filled intervals are computed again.
         catches_up: Whether a full table is computed again for its slot.
         records_only: Whether the intervals are recorded as filled without computing anything.
-        skippable: Whether the fill is skipped if its inputs are unchanged when it starts.
-        skips: Set if it is already known at planning time that the work is skipped.
-        always: Why a run computes it even if its inputs are unchanged.
+        skippable: Whether the fill is skipped if the inputs are unchanged when it starts.
+        skips: The skipped work, if the skip is already known at planning time.
+        always: Reason why a run computes the model even if the inputs are unchanged.
         in_place: A change of a table that production shows.
-        backlog: For a model filled by changes, the input changes that its next fill reads.
+        backlog: The input changes that the next fill reads, for a model filled by changes.
         moves: Metrics that read columns or rows affected by the change.
     """
 
@@ -287,11 +287,11 @@ class Plan:
         start: Start of the requested range (UTC), or None.
         end: Exclusive end of the requested range (UTC), or None.
         expires_at: When the environment expires (UTC), or None.
-        warnings: Likely mistakes in the project, with their places and how to correct them.
+        warnings: Likely mistakes in the project, with their places and corrections.
         restates: Ranges whose rows change for readers (UTC), by model.
         outdates: Tables elsewhere that become outdated, as known at planning time.
         other_statements: Whether the plan changes the environment's statements.
-        proposal: Set for plans that need an approval.
+        proposal: Origin of a plan that needs an approval; None for other plans.
         branch: The branch that the environment's name was derived from, or empty.
         objections: Objections of gates at planning time; None if no gates were evaluated.
         kept: Data that plug-ins store about other project files, by plug-in name.

@@ -49,7 +49,7 @@ class FillTables:
     """Stage that fills, audits or creates the tables of models, parents first.
 
     Args:
-        after: By model, the models that are processed before it.
+        after: The models that are processed before each model.
     """
 
     name: ClassVar[str] = "fill"

@@ -228,9 +228,9 @@ class ViewWriter:
         query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
             result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
             cannot express the query.
-        named: Like `select`, with an additional argument: by output column, the fields of nested
-            columns (`read` in the table, `shown` in the view), and of other columns whose type may
-            widen. Without `named`, views that name fields have no query in the dialect.
+        named: Like `select`, with an additional argument: the fields of nested columns (`read` in
+            the table, `shown` in the view), and of columns whose type may widen, by output column.
+            Without `named`, views that name fields have no query in the dialect.
     """
 
     select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]

@@ -16,7 +16,7 @@ class Flow(NamedTuple):
 
     Args:
         column: None if all rows of the model depend on the source.
-        how: See `Read`.
+        how: Kind of the dependency, as in `Read.how`.
     """
 
     model: str

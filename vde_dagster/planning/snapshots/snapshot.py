@@ -58,7 +58,7 @@ class Forward:
 
     Args:
         columns: (output column, version) of the query's columns.
-        fields: By output column, the fields of nested columns that got or lost fields.
+        fields: Fields of nested columns that got or lost fields, by output column.
         widened: (output column, Spark SQL type) of columns with a wider type than at first.
     """
 
@@ -101,7 +101,8 @@ class Snapshot:
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
         reads: Columns of its parents that the query reads.
-        forward: The production table that it extends, if its table has rows of several definitions.
+        forward: The production table that the snapshot extends, if the table has rows of several
+            definitions.
         other_texts: Columns whose values the model's dialect casts to another text than Spark.
     """
 

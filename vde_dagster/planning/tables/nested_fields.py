@@ -260,7 +260,7 @@ class FieldMerge:
     Args:
         same: Checks whether Iceberg stores two Spark SQL types without fields as one type.
         version: Computes the version of a new field from its path and its type.
-        keeps_removed: Whether a field is kept if the new type lacks it or changes its type.
+        keeps_removed: Whether a field is kept if the new type lacks the field or changes its type.
         leaves_added: Whether a new field is left out.
     """
 

@@ -82,8 +82,8 @@ class KeptCommit:
     Args:
         parent_id: The previous commit, or None for the first.
         quiet: Whether no row was added or removed, for example because files were only rewritten.
-        ours: Whether it is a fill.
-        appends: Whether it only added rows.
+        ours: Whether the commit is a fill.
+        appends: Whether the commit only added rows.
         has_deletes: Whether delete files or deletion vectors may apply to the table at this commit.
         rows_moved: Number of rows that it wrote and removed, including copied rows, if known.
         rows: Number of rows of the table at this commit, if known.

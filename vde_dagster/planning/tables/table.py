@@ -92,7 +92,7 @@ class PhysicalTable:
     Args:
         id: Unique id, which is also part of the table's location and is never reused.
         fill_version: Hash of everything that determines its rows.
-        columns: In physical order.
+        columns: Columns in physical order.
         snapshot_id: The snapshot whose definition fills it.
         intervals: The ranges that are filled and audited (UTC).
         created: Whether the table exists in the catalog.
@@ -186,7 +186,7 @@ class ColumnChange(NamedTuple):
     Args:
         what: Kind of the difference. `added`, `restored` (from an earlier definition), `widened`,
             `retyped`, `removed` and `reordered` (fields of its structs) change the table.
-            `not_added`, `not_retyped` and `kept` are ignored, as the model's policy demands.
+            `not_added`, `not_retyped` and `kept` are differences that the model's policy ignores.
         was: The column's Spark SQL type in the table, if known.
         becomes: The column's new type, if known.
         field: The path of a field inside of the column, if only this field changes.
