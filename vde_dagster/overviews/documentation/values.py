@@ -55,7 +55,7 @@ class ColumnFlow:
         source: The parent's column; `*` if unknown columns are read.
         how: Kind of the dependency. `identity`, `transformation` and `aggregation` compute a value
             from the parent's column. `conditional`, `join`, `filter`, `group`, `sort` and `window`
-            are conditions on it. `python` and `unknown` could not be analyzed.
+            are conditions on the column. `python` and `unknown` could not be analyzed.
     """
 
     column: str | None
@@ -250,7 +250,8 @@ class DocumentedEnvironment:
     """Version of an environment with its models, sorted.
 
     Args:
-        frozen: Version that it keeps serving (`prod@41`); None if it may change.
+        frozen: Version that a frozen environment serves (`prod@41`); None if the environment may
+            change.
     """
 
     name: str
