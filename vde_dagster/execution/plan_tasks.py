@@ -92,7 +92,7 @@ class PlanTasks:
             anew: Whether all rows of the table are replaced.
             commits: Commits to read, by parent, for parents whose new commits suffice.
             pinned: Snapshots to read, by table id.
-            changed: See `FillTask.changed`.
+            changed: Rows to change, as in `FillTask.changed`.
         """
         model = filler.model
         query, sources = None, {}

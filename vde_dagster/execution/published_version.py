@@ -180,7 +180,7 @@ class TableName:
 
     Args:
         view: The model's view, quoted for Spark; None if the model has no view.
-        table: The table with its rows, quoted; None if it only has a view.
+        table: The table with the model's rows, quoted; None if the model only has a view.
         branch: The Iceberg branch with the rows; None for `main`.
     """
 

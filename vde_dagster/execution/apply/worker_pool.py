@@ -88,7 +88,7 @@ def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Counts running tasks."""
+    """Slots for running tasks."""
 
     # Models wait for a slot. Helpers take only spare slots.
     def __init__(self, count: int) -> None:

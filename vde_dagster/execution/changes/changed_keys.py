@@ -220,7 +220,7 @@ class _Input:
         Raises:
             ComputesAllError: The earlier state is not kept, or cannot be compared.
         """
-        # Columns that the query does not read are NULL.
+        # Columns that the model's query does not read are NULL.
         if state in ("changed", "signed"):
             rows = self._changed(signed=state == "signed")
         elif state == "now":

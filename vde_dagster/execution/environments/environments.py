@@ -167,7 +167,7 @@ class Environments:
 
         Args:
             source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` (its latest).
-            keep: How long to keep it; by default until it is dropped.
+            keep: How long to keep the frozen environment; by default until it is dropped.
             who: Name for the environment's history; the system user by default.
 
         Raises:

@@ -47,7 +47,7 @@ class RestoredView:
 
     Args:
         before: Version that the view shows now, as in a plan; None if it is created.
-        after: Version that it shows afterwards; None if it is dropped.
+        after: Version that the view shows afterwards; None if it is dropped.
     """
 
     name: ModelName

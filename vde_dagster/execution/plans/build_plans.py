@@ -174,7 +174,7 @@ class PlanBuilder:
         """Plan the due intervals of an environment.
 
         Args:
-            ticks: Whether it is a scheduled run, which includes automatic restatements.
+            ticks: Whether the plan is a scheduled run, which includes automatic restatements.
             of: Patterns of models.
         """
         # If all patterns are names, only the named models and their ancestors are read.

@@ -132,7 +132,7 @@ class SignalContext:
 
     @property
     def engine_adapter(self) -> SignalContext:
-        """This object."""
+        """This object, as SQLMesh's signals expect it."""
         # SQLMesh's signals call `context.engine_adapter.fetchdf`.
         return self
 

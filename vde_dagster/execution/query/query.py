@@ -64,7 +64,7 @@ class Answer(Generic[T]):
 
     Args:
         shown: Version of the environment that the whole result was read from.
-        read_live: As in `QueryResult`.
+        read_live: External tables that were read in their current state.
     """
 
     value: T

@@ -39,7 +39,7 @@ class ShownRows:
 
     Args:
         table: The state as a separate table, with the model's columns.
-        once: For each column of the model, the column of `table` that has its values.
+        once: Columns of `table` by column of the model with the same values.
         types: Spark SQL types of the table's columns.
     """
 
