@@ -90,7 +90,7 @@ def read_by(
 def _paths(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit]
 ) -> tuple[Sequence[KeptCommit], Sequence[KeptCommit]] | None:
-    """Return each side's commits after the last common commit, or None without such a commit."""
+    """Return the commits of both sides after their last common commit, or None without one."""
     places = {commit.snapshot_id: place for place, commit in enumerate(before)}
     for place, commit in enumerate(after):
         if commit.snapshot_id in places:

@@ -188,7 +188,7 @@ def mistakes_in_readers(
     """Yield the errors in metrics, syncs and exposures.
 
     Args:
-        warnings: Receives their warnings.
+        warnings: Receives the warnings.
     """
     readers = tuple(readers)
     problems = [problem for _, _, problem in unknown_columns_read(readers, snapshots)]

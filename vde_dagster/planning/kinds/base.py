@@ -80,7 +80,7 @@ class Meaning:
         return model.kind.batch_size or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Return whether a range has the same rows however it is divided into jobs."""
+        """Return whether any division of a range into jobs gives the same rows."""
         return model.kind.batch_size is not None
 
     def batches_at_once(self, model: Model) -> int:

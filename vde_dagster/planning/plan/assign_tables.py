@@ -363,9 +363,10 @@ def _with_new_fields(
 
     Args:
         type_: The column's type in the definition.
-        there: The column's Spark SQL type in the catalog; None for the recorded type. A crash may
-            have left fields in the catalog that the state does not have. They are never shown.
+        there: The column's Spark SQL type in the catalog; None for the recorded type.
     """
+    # A crash may have left fields in the catalog that the state does not have. These fields are
+    # never shown.
     assert column.type is not None
     has, added = there or column.type, column.fields
     known = typed_fields(column.type)

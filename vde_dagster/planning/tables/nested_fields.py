@@ -104,7 +104,7 @@ def is_nested(type_: str | None) -> bool:
 
 
 def cast_to(type_: str, has: str) -> ShownFields:
-    """Return how to read a column of type `has`, which has no fields, as another type."""
+    """Return how to read a column of type `has` without fields as another type."""
     return ShownFields(has, has, type_, has)
 
 
