@@ -176,7 +176,7 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Version with its changes.
+    """Version of an environment with its changes.
 
     Args:
         told: Description of the plan's attachments, such as signatures.

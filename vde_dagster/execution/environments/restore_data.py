@@ -229,8 +229,8 @@ class _Lines:
     """Commits between two snapshots of a table.
 
     Args:
-        left: Ranges of commits that only the table before a rollback has (UTC).
-        found: Ranges of commits that only the table after the rollback has (UTC).
+        left: Ranges (UTC) of commits that only the table before a rollback has.
+        found: Ranges (UTC) of commits that only the table after the rollback has.
     """
 
     left: IntervalSet

@@ -286,7 +286,7 @@ def estimate_fill(
 
 
 def _spread(known: Sequence[tuple[float, float]], length: float) -> Spread:
-    """Estimate a quantity for a range's length from (length, quantity) pairs, newest first."""
+    """Estimate a quantity for a length of time from (length, quantity) pairs, newest first."""
     weights = [0.5 ** (age / HALF_LIFE) for age in range(len(known))]
     line = _line(known, weights)
     expected = line(length)
