@@ -121,7 +121,7 @@ class AuditOrder:
 
 
 def audit_order(models: Models) -> AuditOrder:
-    """Return the order of audits; an audit that reads a table downstream of its model is late.
+    """Return the order of audits relative to fills.
 
     The models must have no cycles.
     """

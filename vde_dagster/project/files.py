@@ -73,10 +73,7 @@ class FoundFiles:
 
 
 def find_files(settings: Settings) -> FoundFiles:
-    """Find a project's files, and group them by purpose.
-
-    Audits, macros, seeds and tests may be inside the models' folder.
-    """
+    """Find a project's files, and group them by purpose."""
     groups: dict[str, list[str]] = defaultdict(list)
     flawed: list[str] = []
     root, models = os.path.realpath(settings.root), settings.models_dir.strip("/")
@@ -234,7 +231,9 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(slots=True)
 class Hasher:
-    """Computes hashes of files' contents, cached by `stat`; a folder's hash covers its names.
+    """Computes hashes of files' contents, cached by `stat`.
+
+    A folder's hash is the hash of the names in it.
 
     Args:
         instead: Contents to use instead of the files' contents.
@@ -260,7 +259,7 @@ class Hasher:
         return found
 
     def content(self, path: str) -> bytes:
-        """Return a file's bytes, and keep them until `forget`; `hash` then hashes the kept bytes.
+        """Return a file's bytes, and keep them until `forget`.
 
         Raises:
             ProjectError: A symbolic link in its path is refused, see `link_flaw`.
@@ -275,6 +274,7 @@ class Hasher:
             now = time.time_ns()
             with open(full, "rb", buffering=0) as file:
                 found = self._contents[path] = file.read()
+            # `hash` returns the hash of the bytes that are kept.
             self.hashes[path] = content_digest(found)
             self._remember(path, identity, self.hashes[path], now)
         return found

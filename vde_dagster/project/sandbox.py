@@ -88,17 +88,14 @@ class _Budget:
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the number of characters and items of a value; shared parts count repeatedly.
-
-        Converting, comparing and hashing a value takes time proportional to this number. Iterative,
-        because a value may be nested more deeply than Python can recurse.
-        """
+        """Return the number of characters and items of a value; shared parts count repeatedly."""
         if isinstance(value, str):
             return len(value)
         if not isinstance(value, _NESTED):
             return 1
         size = 0
         waiting = [iter((value,))]
+        # A loop, because a value may be nested more deeply than Python can recurse.
         while waiting:
             part = next(waiting[-1], _END)
             if part is _END:

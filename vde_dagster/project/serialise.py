@@ -64,10 +64,11 @@ def field_types(form: type, *, without: str) -> dict[str, Any]:
 
 
 def dump_tests(tests: Iterable[UnitTest]) -> bytes:
-    """Serialize unit tests; times in rows are marked, because rows have values of any type."""
+    """Serialize unit tests."""
     plain = msgspec.to_builtins(
         tuple(tests), builtin_types=_TIMES, str_keys=False, enc_hook=_encoded
     )
+    # Rows have values of any type, so the types of their times are marked.
     return _ENCODER.encode(_marked(plain, _MARKED))
 
 

@@ -78,8 +78,7 @@ class TableNames:
     def in_own_catalog(self, parts: Sequence[str]) -> str | None:
         """Return a table's quoted name in Spark if the table is in the project's own catalog.
 
-        Return None for a table in another catalog, and for a name that has not three parts. In
-        files, the project's catalog may have other names than in Spark.
+        Return None for a table in another catalog, and for a name that has not three parts.
         """
         if len(parts) != 3:
             return None

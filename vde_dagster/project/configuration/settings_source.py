@@ -207,10 +207,9 @@ def _checked(
     table: bytes,
     variables: tuple[tuple[str, str], ...],
 ) -> dict[str, Any]:
-    """Return the settings in a pickled table and in environment variables, checked, by name.
+    """Check the settings in a pickled table and in environment variables; return them by name.
 
-    Cached, because a process reads the same settings often: a command reads them twice, and Dagster
-    at each tick. `variables` are the environment variables that Pydantic reads.
+    `variables` are the environment variables that Pydantic reads.
     """
     model = _source_class(plugins)(**pickle.loads(table))
     names = (*(f.name for f in _FIELDS), *(name for name, _ in plugins))
@@ -229,7 +228,7 @@ def _wrong(one: Any, places: SettingPlaces, nested: Mapping[str, type[Any]]) -> 
 
 @cache
 def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
-    """Return the Pydantic class that checks the settings; cached, because creating it is slow."""
+    """Return the Pydantic class that checks the settings."""
     from pydantic import BeforeValidator, Field, create_model
     from pydantic.fields import FieldInfo
     from pydantic_settings import (

@@ -225,10 +225,8 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _levels(nodes: Sequence[Node]) -> int:
-    """Return the maximum depth of the brackets that may be split into lines.
-
-    The texts in deeper brackets are hashed with their spaces, so splitting would change versions.
-    """
+    """Return the maximum depth of the brackets that may be split into lines."""
+    # Versions include the spaces in deeper brackets, so these must not be split.
     return 2 if _name(nodes) in _OF_CALLS else 1
 
 

@@ -234,9 +234,9 @@ class Kind:
     def later(default: Any, *, hashed: bool = True) -> Any:
         """Return a field that was added to a kind after models of the kind had been stored.
 
-        Stored models have the default. The default is therefore left out of hashes, so that the
-        hashes of these models stay the same. Other values are part of hashes if `hashed` is true.
+        Hashes never include the default; they include other values if `hashed` is true.
         """
+        # Models that were stored without the field keep their hashes.
         return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
 
     @classmethod
@@ -279,12 +279,12 @@ class Kind:
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """Columns and expressions that identify rows; a change in place keeps their types."""
+        """Columns and expressions whose types cannot change in place."""
         return self.named_columns
 
     @property
     def by_partitions(self) -> bool:
-        """Whether a fill replaces whole partitions, so that partitions identify its rows."""
+        """Whether a fill replaces whole partitions."""
         return False
 
     @property

@@ -114,7 +114,7 @@ class IncrementalByPartition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalUnmanaged(Kind):
-    """Table filled by intervals. Each fill appends rows, so a lookback would repeat rows.
+    """Table filled by intervals; each fill appends rows.
 
     With `insert_overwrite`, a fill replaces all partitions that its rows belong to. If the table
     has no partitions, the fill replaces all rows.

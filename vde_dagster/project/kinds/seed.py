@@ -177,7 +177,7 @@ class Seed(Kind):
 
     @classmethod
     def from_properties(cls, given: Mapping[str, Any]) -> Kind:
-        """Create the kind. Its `path` is the text in the file; it is resolved later."""
+        """Create the kind, with its `path` as written in the file."""
         return cls(path=given["path"], **{"missing": "default", **given.get("csv_settings", {})})
 
     @property

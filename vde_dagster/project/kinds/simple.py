@@ -78,7 +78,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """A standalone audit: it reads models, no model reads it, and it has no table or view."""
+    """Check of models that belongs to none of them and has no table or view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

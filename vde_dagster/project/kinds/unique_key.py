@@ -276,7 +276,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key, and columns in the merge's clauses."""
+        """Columns of the key and of the merge's clauses."""
         known = {name.lower() for name in self.unique_key}
         others = (name for name in self.merge_columns if name.lower() not in known)
         return (*self.unique_key, *others)
@@ -297,10 +297,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether merging the same rows again changes nothing.
-
-        That is true if assignments use `target` only to keep old values.
-        """
+        """Whether merging the same rows again changes nothing."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

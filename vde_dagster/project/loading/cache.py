@@ -34,8 +34,7 @@ class FileRecord(NamedTuple):
     Args:
         key: Hash of everything that the content depends on.
         file: The content without unit tests.
-        tests: The unit tests. They are serialized separately, because their rows have values of any
-            type.
+        tests: The unit tests, serialized by `dump_tests`.
     """
 
     key: str
@@ -163,7 +162,7 @@ def code_stamp() -> str:
 
 
 def clean_caches(root: Path) -> dict[str, int]:
-    """Delete a project's `.vde/cache`, which the next load writes again.
+    """Delete a project's `.vde/cache`.
 
     Returns:
         Bytes by deleted file, relative to the root.

@@ -27,8 +27,7 @@ def environment_statements(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the statements of `before_all` and of `after_all` in Spark SQL.
 
-    Macros are expanded; only time variables remain in the text. The project's own macros run at
-    each call.
+    Macros are expanded; only time variables remain in the text.
 
     Args:
         environment: The environment's name, for `@this_env`.

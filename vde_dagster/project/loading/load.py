@@ -52,7 +52,7 @@ _SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 class ProjectLoad:
     """One load of a project: the files read so far, and the files still to read.
 
-    Only changed files are read; the cache has the content of all others.
+    Only changed files are read.
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()
@@ -262,7 +262,7 @@ class ProjectLoad:
         return next((str(getattr(one, "around_dialect", "spark")) for one in found), "spark")
 
     def load_model(self, name: ModelName, path: str) -> Model | None:
-        """Read one model again; read other files only if its macros need their columns."""
+        """Read one model of a file again."""
         file = self._read_again(path) if path in self._files else None
         files = [file] if file is not None else []
         if self._waiting is not None and not self.problems:
@@ -294,7 +294,7 @@ class ProjectLoad:
         return {path: one for path, one in found.items() if one.key == self._key(path, one.file)}
 
     def _is_for_workers(self, path: str) -> bool:
-        """Return whether a worker can read a file; workers do not have data of other sources."""
+        """Return whether a worker process can read a file."""
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:

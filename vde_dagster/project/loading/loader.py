@@ -34,8 +34,7 @@ from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
     """Read a test's model again with the test's variables, if that may change the model.
 
-    The model is read again if the test has variables, or if the model's file or macros use
-    `@runtime_stage`, which is `testing` in tests. The new model is the test's `tested`.
+    The new model is the test's `tested`.
 
     Raises:
         ProjectError: With these variables the model has an error; the message also names the test.
@@ -44,6 +43,7 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     if model is None:
         return test
     load = ProjectLoad(root, False, variables={STAGE: TESTING, **dict(test.variables)})
+    # In tests, `@runtime_stage` is `testing`.
     if not (test.variables or _uses_stage(model, load.settings)):
         return test
     path = model.location.path.as_posix()
@@ -83,8 +83,7 @@ def assemble(
     An undeclared table becomes an external model; in a namespace with models it is an error.
 
     Args:
-        complete: Whether every file could be read; if not, missing parents are not reported, as
-            they may be in an unreadable file.
+        complete: Whether every file could be read; if not, missing parents are not reported.
         any_table: Whether namespaces of models may contain undeclared tables, as in SQLMesh.
 
     Returns:
@@ -294,8 +293,7 @@ def load_project(
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     """Load a project without executing its Python files in this process.
 
-    If files have changed, another process reads them, so that long-lived servers keep no old
-    modules.
+    If files have changed, another process reads them.
 
     Raises:
         ProjectError: As `load_project`.
@@ -347,7 +345,7 @@ def _read_elsewhere(root: Path) -> CompletedProcess[str]:
 
 
 def project_hash(root: Path) -> str:
-    """Hash the contents of all of a project's files; unchanged files are not read."""
+    """Hash the contents of all of a project's files."""
     load = ProjectLoad(root, use_cache=True)
     found = load.files_hash()
     load.save_stats()
@@ -367,10 +365,7 @@ def require_files(root: Path) -> None:
 
 
 def has_models(settings: Settings) -> bool:
-    """Return whether any file of the folder may define a model, even if it has errors.
-
-    Stops at the first such file, so that in most projects only one file is read.
-    """
+    """Return whether any file of the folder may define a model, even if it has errors."""
     if settings.sources or (own_files,) != load.SOURCES:
         return True
     if any((settings.root / file).is_file() for file in OTHER_TOOLS):

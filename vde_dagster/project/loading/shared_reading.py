@@ -34,7 +34,7 @@ def read_shared(
     """Read files in this process and in workers; return the records of files without errors.
 
     Args:
-        read: Reads a file here; None if it cannot be read yet.
+        read: Reads a file in this process; returns None if it cannot be read yet.
         read_there: Function for the workers: called with `project` and a list of paths, it returns
             `SharedFile`s as bytes.
         project: The project's folder, and whether to use its cache.

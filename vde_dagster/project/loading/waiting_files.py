@@ -15,7 +15,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 class WaitingFiles:
     """Files whose macros need columns that are not known yet, in reading order.
 
-    `known` receives the columns for the files' macros while models are read.
+    `known` receives columns while models are read.
     """
 
     def __init__(self, known: KnownColumns) -> None:
@@ -31,7 +31,7 @@ class WaitingFiles:
     def read(
         self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
     ) -> list[ProjectError]:
-        """Read all waiting files; each is read as soon as the columns that it needs are known.
+        """Read all waiting files.
 
         Args:
             loaded: Files that are already read; waiting files are added.
@@ -57,14 +57,14 @@ class WaitingFiles:
         return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_column_sources(self, file: LoadedFile) -> LoadedFile:
-        """Add to a file's `uses` the files that determine the columns that its macros need."""
+        """Add to a file's `uses` the files from which its macros get columns."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _do_without(self) -> list[str]:
-        """Let files that do not require the columns be read without them; return their paths."""
+        """Release the files that can be read without the missing columns; return their paths."""
         paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
         for path in paths:
             name = self._waiting[path].name

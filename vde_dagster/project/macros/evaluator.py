@@ -80,8 +80,7 @@ class MacroEvaluator:
 
         It is `evaluating` in queries and the statements around them, `promoting` in statements on
         virtual update, `auditing`, `testing` for a unit test, `before_all`, or `after_all`.
-        Comparing it with `loading` raises an error, because such a comparison guards code that must
-        not run while files are read.
+        Comparing it with `loading` raises an error.
         """
         return _Stage(self._expander)
 

@@ -173,10 +173,7 @@ def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
 
 
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
-    """Return the indexes of the words that are parameters of functions inside of the body.
-
-    Such a word hides a parameter of the outer function with the same name.
-    """
+    """Return the indexes of words that are parameters of functions inside of the body."""
     hidden: set[int] = set()
     covered: dict[str, int] = {}
     for index, token in enumerate(tokens):

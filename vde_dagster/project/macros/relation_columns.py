@@ -38,11 +38,7 @@ def relation_columns(expander: MacroContext, relation: str) -> Columns:
 
 
 def _with_its_schema(name: ModelName, text: str, names: TableNames) -> ModelName:
-    """Add the schema to a table's name, if FROM and JOIN in the text use only one schema for it.
-
-    SQLMesh's `columns_to_types` does the same: it compares the given parts of the name with the
-    tables that the model reads.
-    """
+    """Add the schema to a table's name, if FROM and JOIN in the text use only one schema for it."""
     last = rf"[`\"]?{re.escape(name.name)}\b"
     written = re.findall(rf"\b(?:FROM|JOIN)\s+((?:[\w`\"]+\s*\.\s*)+{last})", text, re.IGNORECASE)
     parts = (re.sub(r"[`\"\s]", "", one).split(".") for one in written)

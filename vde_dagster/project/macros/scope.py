@@ -67,7 +67,7 @@ class MacroScope:
         return self.variables.get(STAGE, EVALUATING).strip("'")
 
     def in_stage(self, stage: str) -> MacroScope:
-        """Return this scope for a text of another stage; both scopes share macros and functions."""
+        """Return this scope for a text of another stage."""
         return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
@@ -75,9 +75,8 @@ class MacroContext(Protocol):
     """Protocol through which macros expand texts of their file; `Expander` implements it.
 
     Args:
-        is_condition: Whether a condition is expanded; unset variables in conditions are NULL.
-        is_not_for_loading: Whether the text depends on the loading stage, so that no Python macro
-            of the project may be called in it.
+        is_condition: Whether the text is a condition, in which unset variables are NULL.
+        is_not_for_loading: Whether calls of the project's Python macros are refused.
     """
 
     source: SourceText

@@ -436,7 +436,7 @@ def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
 
 
 def _grain_columns(value: Value) -> tuple[str, ...]:
-    """Read the columns of a grain: `a` from `a AS b`, where `b` is a name for other tools."""
+    """Read the columns of a grain: `a` from `a AS b`."""
     found = []
     for item in value.items():
         if len(item.tokens) == 3 and item.tokens[1].is_word("AS"):

@@ -55,7 +55,7 @@ def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
 class _Uses(ast.NodeVisitor):
     """Collects the queries that a function runs through its context parameter.
 
-    `understood` is the number of uses of the parameter that are such queries or read no rows.
+    `understood` is the number of uses of the parameter that the class can interpret.
     """
 
     def __init__(self, context: str) -> None:
@@ -91,7 +91,7 @@ class _Uses(ast.NodeVisitor):
 
 
 def _is_model_decorator(node: ast.expr) -> bool:
-    """Return whether a decorator is `@model`, which does not wrap the function."""
+    """Return whether a decorator is `@model`."""
     called = node.func if isinstance(node, ast.Call) else None
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
     return name == "model"

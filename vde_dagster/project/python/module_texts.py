@@ -40,7 +40,7 @@ class Module:
 
     @cached_property
     def futures(self) -> frozenset[str]:
-        """The imports from `__future__`, which affect how the whole file is compiled."""
+        """Names that the module imports from `__future__`."""
         return frozenset(
             statement.names[0].name
             for statement in self.statements

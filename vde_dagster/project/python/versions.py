@@ -65,7 +65,7 @@ def python_version(
 
 
 def _hash(reach: _Reach, module: Module) -> bytes:
-    """Hash the included statements of a module; their order counts only if it can matter."""
+    """Hash the included statements of a module."""
     if reach.by_text:
         return digest_values("text", module.name)
     documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
@@ -295,7 +295,7 @@ class _Reach:
 def _attributes(
     statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    """Return the attributes that a statement uses of the modules that it imports itself."""
+    """Return the attributes of an import's modules that the importing statement uses."""
     local = isinstance(statement, Function) and not any(
         isinstance(inner, ast.Global) for inner in ast.walk(statement)
     )

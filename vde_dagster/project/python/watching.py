@@ -226,10 +226,7 @@ def _runs(codes: Container[CodeType], frame: FrameType | None) -> bool:
 
 
 class _Watched:
-    """Interrupts the current thread with `TooSlow` when a time limit has passed.
-
-    A second thread raises the exception, first at the limit and then every second.
-    """
+    """Interrupts the current thread with `TooSlow` when a time limit has passed."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -256,6 +253,7 @@ class _Watched:
 
     def _watch(self) -> None:
         left = self._seconds
+        # The exception is raised at the limit, then every second until the block ends.
         while not self._ended.wait(left):
             left = 1.0 if self._raise() else 0.001
 

@@ -287,7 +287,7 @@ class _Branch(SelectPieces):
 
 
 def _first_offset(select: exp.Expr) -> int:
-    """Return the offset of any name in a SELECT's own list or tables."""
+    """Return the offset of a name in a SELECT's own list or tables."""
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:

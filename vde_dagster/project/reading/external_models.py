@@ -26,10 +26,7 @@ _IGNORED = ("gateway", "dialect", "grains")
 
 
 def load_external_models(path: Path, text: str, context: AuditContext) -> LoadedFile:
-    """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more.
-
-    The context's scope has the SQLGlot dialect of types and of audits' arguments.
-    """
+    """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more."""
     document = load_yaml(path, text)
     if document.value is None:
         return LoadedFile(path)

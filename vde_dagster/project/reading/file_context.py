@@ -42,8 +42,7 @@ class FileContext:
         audits: Custom audits.
         parsed: Receives the syntax trees of the models' queries.
         signals: Python signals.
-        materializations: Functions that write tables; several with the same name are an error for a
-            model that uses the name.
+        materializations: Functions that write tables; several may have the same name.
         variables: SQL text of a blueprint's variables.
         values: Lists and tables among these variables, as Python values.
         known_columns: Columns of models that were read before.

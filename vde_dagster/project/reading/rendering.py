@@ -130,9 +130,6 @@ def render_last_statement(expander: Expander, expanded: Expanded) -> str:
     """Render a statement that is not part of a fill, such as one that runs on published views.
 
     Names of tables in the project's catalog get the catalog's name in Spark.
-
-    Statements around a model's query keep the catalog's name (see `render_statement`), because
-    their text alone does not show which names are tables.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names

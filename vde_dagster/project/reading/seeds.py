@@ -69,7 +69,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
 def read_seed(root: Path, model: Model) -> pyarrow.Table:
     """Return a seed's rows as text: a string column per column of the model, with NULLs.
 
-    Values of columns that are not text lose surrounding whitespace, so that they can be cast.
+    Values of columns that are not text lose surrounding whitespace.
 
     Raises:
         UsageError: The file, or a setting for it, has changed since the plan was created; or

@@ -156,7 +156,7 @@ def _comment(source: SourceText, start: int, end: int) -> str | None:
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
-    """Create a block of a header and its statements; keep statements on virtual update apart."""
+    """Create a block of a header and its statements."""
     own: list[Statement] = []
     later: list[Statement] = []
     begun: Statement | None = None

@@ -148,7 +148,7 @@ class OwnFiles:
 
     @property
     def _standalone_files(self) -> tuple[str, ...]:
-        """Files that may contain standalone audits. A standalone audit is loaded as a model."""
+        """Files that may contain standalone audits."""
         return tuple(path for path, what in self._audits_in.items() if what == _STANDALONE)
 
     @cached_property

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Source of models: reads the definitions in some of a project's files.
 
-    A load uses only this protocol: it lists the files, reads the files that the cache does not
-    have, and joins their definitions. Paths are relative to the project's folder, with forward
-    slashes.
+    Paths are relative to the project's folder, with forward slashes.
     """
 
     @property
@@ -44,7 +42,7 @@ class Source(Protocol):
     def key(self) -> str:
         """Hash of everything that affects the meaning of the source's files, except the files.
 
-        It includes shared files, settings and `names`; a file's cache record is valid for one key.
+        It includes shared files, settings and `names`.
         """
 
     @property
@@ -61,10 +59,7 @@ class Source(Protocol):
         """Return further files that the source depends on: shared code, settings, data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the other files that one of `files` reads, according to its text.
-
-        After reading the file, `LoadedFile.uses` has the files that were read.
-        """
+        """Return the other files that one of `files` reads, according to its text."""
 
     def prepare(self) -> Sequence[ProjectError]:
         """Read the context that all files share, and return its errors.
@@ -116,8 +111,7 @@ class Folder:
     Args:
         parsed: Receives the syntax trees of the queries that are read.
         memories: Data that sources keep between loads, by the sources' names.
-        known_columns: Columns of the models read so far; a file that needs other columns is read
-            later.
+        known_columns: Columns of the models read so far.
         units: Names of units, which are parts of files.
     """
 

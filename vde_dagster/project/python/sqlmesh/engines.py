@@ -14,7 +14,7 @@ _ENDINGS = ("EngineAdapter", "Mixin")
 
 
 class _Patchable(type):
-    """Metaclass of the placeholders; code may read, wrap and replace their methods."""
+    """Metaclass of placeholders whose methods may be read, wrapped and replaced."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -97,7 +97,7 @@ _PARENTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Create another class of errors when it is first imported."""
+    """Create an error class when it is first imported."""
     if not name.endswith(("Error", "Exception")):
         raise AttributeError(name)
     made = type(name, (_PARENTS.get(name, SQLMeshError),), {})
