@@ -207,8 +207,8 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of production's tables."""
-    # No other environment may write these tables.
+    """Return the ids of the tables that an environment may not write."""
+    # Only production may write the tables that it shows.
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
 

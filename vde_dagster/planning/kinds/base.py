@@ -72,7 +72,7 @@ class Meaning:
         return bool(self.changed_by(model))
 
     def chooses(self, model: Model) -> bool:
-        """Return whether each fill chooses the faster method: all rows, or only changes."""
+        """Return whether each fill chooses between computing all rows and only changes."""
         return False
 
     def most_intervals(self, model: Model) -> int | None:

@@ -115,7 +115,7 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
 def reached(
     entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
 ) -> set[ModelName]:
-    """Return the models that a change can reach, over the entries of several versions."""
+    """Return the models that a change can reach through the entries of several versions."""
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:

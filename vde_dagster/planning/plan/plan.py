@@ -362,7 +362,7 @@ class Plan:
 
     @property
     def computed(self) -> tuple[PlannedModel, ...]:
-        """The models to compute that are not known to be skipped, in topological order."""
+        """The models to compute, without known skips, in topological order."""
         return tuple(model for model in self.models if model.builds and model.skips is None)
 
     @property

@@ -62,6 +62,6 @@ def unpack(data: bytes, model: Model) -> Built:
 
 @cache
 def _stored() -> tuple[tuple[str, ...], Any]:
-    """Return the fields of a snapshot except its model, and their stored form."""
+    """Return the fields of a snapshot, without its model, and their stored form."""
     types = field_types(Snapshot, without="model")
     return tuple(types), tuple[(str, tuple[Problem, ...], *types.values())]  # type: ignore[misc]
