@@ -141,7 +141,7 @@ def span(interval: Interval) -> str:
 
 
 def spans(intervals: IntervalSet, most: int = 3) -> str:
-    """Format the first few of some ranges (UTC)."""
+    """Format ranges (UTC), at most `most` of them."""
     shown = [span(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
         shown.append(f"and {len(intervals) - most} more ranges")
