@@ -341,7 +341,7 @@ class Handles:
         return None if found is None else [(column, type_) for column, type_, _ in found]
 
     def _external_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        """Return what `catalog_columns` returns, for a table that the project does not define.
+        """Return the columns of a table that the project does not define, if it exists.
 
         Raises:
             ProjectError: It is a view of production, whose model the project no longer has.
