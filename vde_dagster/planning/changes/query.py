@@ -472,9 +472,9 @@ def grouped_by(value: str, type_: str) -> str:
     >>> grouped_by("c0", "struct<a:int,b:map<string,int>>")
     "IF(c0 IS NULL, NULL, named_struct('f0', c0.`a`, 'f1', array_sort(map_entries(c0.`b`))))"
     """
+    # The expression is the value itself if Spark can group by its type.
     # Maps need another expression. Spark 4.1 sorts maps to group by them, and then treats NULL like
     # 0, false or 1970-01-01, or fails for Iceberg's own arrays. Variants cannot be grouped by.
-    # The expression is the value itself if Spark can group by its type.
     return _form(value, type_.strip(), 0)
 
 
