@@ -106,7 +106,7 @@ class PinnedVersion:
 
 
 def not_pinned(name: ModelName, version: Environment) -> UsageError:
-    """Return the error for a model in a version published before versions pinned their data."""
+    """Return the error for reading a model of a version without pinned data."""
     return UsageError(
         f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
         "because it was published before versions pinned their data",

@@ -239,7 +239,7 @@ class Plans:
 
     @property
     def files(self) -> PlanFiles:
-        """Plans as files."""
+        """Operations on plans in files."""
         from vde_dagster.execution.plans.plan_file import PlanFiles
 
         return PlanFiles(self.handles)
