@@ -44,7 +44,6 @@ class Memo:
     # This default stores nothing.
     def get(self, key: str, model: Model) -> Built | None:
         """Return the cached result for a key, or None."""
-        # The result refers to the given model.
         return None
 
     def put(self, key: str, built: Built) -> None:
@@ -147,7 +146,6 @@ class _Building:
 
     def run(self, workers: Workers | None) -> None:
         """Build all snapshots."""
-        # Workers are used if there are many to build.
         built = 0
         for number, name in enumerate(self._order):
             if workers is not None and workers.count and built >= (not workers.owners) * _FEW:
@@ -306,7 +304,6 @@ def definition_texts(model: Model) -> tuple[str | None, ...]:
 
 def in_order(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
     """Sort mistakes by their places."""
-    # Mistakes without a place come first.
     single = [one for mistake in mistakes for one in mistake.mistakes]
     return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 

@@ -361,7 +361,6 @@ def _cast(value: str, has: str | None, wanted: str) -> str:
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
     """Write the columns' values, read from physical columns."""
-    # A column that the table lacks is NULL.
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""

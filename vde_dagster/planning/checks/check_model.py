@@ -152,7 +152,6 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
 
 def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Find a view that uses an interval or the time of a run."""
-    # Views have no interval and no run.
     model = known.model
     if model.query is None or model.kind.owns_table or not model.kind.is_shown:
         return

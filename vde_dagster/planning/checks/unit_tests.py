@@ -90,7 +90,6 @@ def _unknown_columns(
     test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
 ) -> Iterator[ProjectError]:
     """Yield a mistake for each tested column that the model lacks."""
-    # Models with unknown columns are not checked.
     known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
     for column in table.columns if known else ():
         if column.lower() not in known:

@@ -156,7 +156,6 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
     """Map a snapshot's output columns to a table's physical columns of the same version."""
-    # Physical columns of the same name are preferred.
     named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
     return tuple(

@@ -158,7 +158,6 @@ class Cadence:
 
     def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
         """Return the last complete unit that is due."""
-        # This is the slot that a whole-table kind fills.
         end = self.due_until(now, ignore_cron=ignore_cron)
         return Interval(self.unit.shift(end, -1), end)
 
@@ -179,7 +178,6 @@ class Cadence:
 @functools.cache
 def largest_unit(cron: str) -> IntervalUnit:
     """Return the largest unit that fits between two ticks."""
-    # The smallest unit is five minutes.
     gap = shortest_gap(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
     return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

@@ -85,7 +85,6 @@ class Meaning:
 
     def batches_at_once(self, model: Model) -> int:
         """Return how many jobs may fill a table at once."""
-        # A model that reads itself allows only one.
         return 1 if model.reads_itself else model.kind.batch_concurrency or 1
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:

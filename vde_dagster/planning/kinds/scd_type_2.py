@@ -87,7 +87,6 @@ class ScdMeaning(Meaning):
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
         """Return the columns of validity times."""
-        # Their names must differ.
         kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(

@@ -102,7 +102,6 @@ class Made:
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
     """Return the filled ranges that were computed from changed rows."""
-    # Production's tables are left out.
     found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:

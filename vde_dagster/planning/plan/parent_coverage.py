@@ -120,7 +120,6 @@ class ParentCoverage:
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
         """Return the ranges outside a model's start and end."""
-        # Children do not wait for these ranges.
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
         before = [Interval(BEGINNING, start)] if start > BEGINNING else []
         after = [Interval(end, FAR)] if end is not None and end < FAR else []

@@ -160,7 +160,6 @@ class PlannedModel:
     @property
     def keeps_rows(self) -> bool:
         """Whether a change keeps all rows."""
-        # Either only metadata changes, or a table is reused.
         return self.category in (Category.METADATA, Category.REUSE)
 
     @property

@@ -347,7 +347,6 @@ class _Planner:
 
         The model's parents must be planned before.
         """
-        # A model without a table has no work.
         parts: tuple[Part, ...] = ()
         if table is not None:
             counted = table.counted_by(snapshot.cadence.unit)
@@ -413,7 +412,6 @@ class _Planner:
 
     def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
         """Return the range to fill."""
-        # The default for a preview is only the latest interval.
         window = self.request.window
         asked = window.start is not None or window.end is not None
         if table.preview is None or asked or self.request.kind is PlanKind.RUN:

@@ -26,7 +26,6 @@ def planned_views(
     state: WarehouseState,
 ) -> PlannedViews:
     """Compare the views of a target with the environment's views."""
-    # Column types are not compared.
     after = Resolver(
         request.environment,
         entries,

@@ -17,7 +17,6 @@ Names = tuple[ModelName, ...]
 class RunUnitTests:
     """Stage that runs the unit tests of built or changed models."""
 
-    # A failed test ends the apply.
     name: ClassVar[str] = "test"
     models: Names
 

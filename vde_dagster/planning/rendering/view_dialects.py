@@ -107,7 +107,6 @@ def _row_value(
 
 def _trino_type(type_: str) -> str:
     """Write a Spark SQL type as Trino's type."""
-    # Timestamps have microseconds.
     from sqlglot import exp
 
     # Below something else: what stands alone cannot be exchanged.

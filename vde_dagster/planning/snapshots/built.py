@@ -43,7 +43,6 @@ class Built(NamedTuple):
 
 def pack(built: Built) -> bytes:
     """Serialize a result without its model."""
-    # The reader of the result has the model.
     snapshot, seen, problems = built
     values = (getattr(snapshot, name) for name in _stored()[0])
     return to_bytes((seen, problems, *values))

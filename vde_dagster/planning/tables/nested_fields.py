@@ -34,7 +34,6 @@ class Field(NamedTuple):
     @property
     def lower_path(self) -> Path:
         """The path in lower case."""
-        # Names of columns and fields are not case-sensitive.
         return _key(self.path)
 
     @property
