@@ -236,7 +236,6 @@ def _decision(decision: Decision, subject: str) -> Row:
 
 def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
     """Group objects that are kept for the same reason."""
-    # Held snapshots come first, then the largest groups.
     groups: dict[tuple[str, str], list[Decision]] = {}
     for one in kept:
         groups.setdefault((one.action, one.reason), []).append(one)

@@ -117,7 +117,6 @@ class EnvironmentContents:
 
     def _is_first(self, name: str, version: int) -> bool:
         """Check whether a version is the first version of an environment."""
-        # All models of a first version are new.
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 
