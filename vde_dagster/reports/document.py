@@ -127,7 +127,6 @@ def unit_name(unit: IntervalUnit) -> str:
 
 def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
     """Count a model's units of work."""
-    # A whole table is one unit.
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit

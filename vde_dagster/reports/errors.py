@@ -31,7 +31,6 @@ def rows_as_lines(audit: FailedAudit) -> list[str]:
     >>> rows_as_lines(FailedAudit("not_null", 1, ({"id": None, "day": "Monday"},)))
     ['id    day', 'NULL  Monday']
     """
-    # Long values are cut.
     if not audit.sample:
         return []
     rows = [list(audit.sample[0]), *(list(map(_cell, row.values())) for row in audit.sample)]

@@ -263,7 +263,6 @@ def _column_width(words: tuple[int, int], limit: int = sys.maxsize) -> float:
 
 def word_width(text: str) -> int:
     """Return the length of the longest word that Markdown shows."""
-    # Links show their text.
     shown = _LINK.sub(r"\1", text).translate(_INVISIBLE)
     return max(map(len, shown.split()), default=0)
 
@@ -273,7 +272,6 @@ _INVISIBLE = str.maketrans("", "", "`*\\")
 
 def _cut_words(text: str, limit: int) -> str:
     """Cut the long words of a text."""
-    # Links keep their targets.
     head = (limit - 1) // 2
 
     def cut(found: re.Match[str]) -> str:

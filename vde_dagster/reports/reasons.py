@@ -151,7 +151,6 @@ def describe_break(broken: ContractBreak, more_readers: Iterable[str] = ()) -> s
 
 def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
     """Summarize breaking changes in one line."""
-    # The line describes the first change, and how many follow.
     more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
     return f"{describe_break(breaks[0])}{more}"
 
