@@ -53,7 +53,6 @@ class IntervalFilled:
         refresh: The way its rows were computed, for a model that may refresh from changes.
     """
 
-    # A skipped fill is recorded, too.
     snapshot: Snapshot
     table: PhysicalTable
     interval: Interval
@@ -122,7 +121,6 @@ class ModelFailed:
 
     name: ModelName
     error: Exception
-    # The descendants of the model are skipped.
     skipped: tuple[ModelName, ...]
 
 

@@ -173,7 +173,6 @@ class Handles:
     @property
     def has_state(self) -> bool:
         """Whether a state store exists."""
-        # This does not create a store.
         file = self._state_file
         return file is None or file.exists()
 
@@ -191,7 +190,6 @@ class Handles:
         Raises:
             UsageError: The state store would be created in a folder that is not a project.
         """
-        # A missing store is created.
         from vde_dagster.state.store import StateStore
 
         if self._base is not None:
@@ -367,7 +365,6 @@ class Handles:
 
     def reload(self) -> None:
         """Discard project and settings. The next use reads the files again."""
-        # Open handles stay open.
         for name in ("project", "settings"):
             self.__dict__.pop(name, None)
 

@@ -35,7 +35,6 @@ class PinnedVersion:
 
     handles: Handles
     version: Environment
-    # Definitions are read when they are needed.
     live: set[ModelName] = field(default_factory=set)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     tables: dict[str, PhysicalTable] = field(default_factory=dict)
@@ -58,7 +57,6 @@ class PinnedVersion:
 
     def _load(self, waiting: set[ModelName]) -> None:
         """Load snapshots and tables of models."""
-        # For a model without a table, its parents are loaded, too.
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]

@@ -201,7 +201,6 @@ def name_table(handles: Handles, environment: str, model: str) -> TableName:
     Raises:
         UsageError: The environment does not exist, or does not contain the model.
     """
-    # Only the state store is read.
     name = ModelName.parse(model, handles.settings.default_namespace)
     known, entry = published_entry(handles, environment, name)
     catalog = handles.settings.catalog

@@ -128,7 +128,6 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
         folder.mkdir(parents=True, exist_ok=True)
         target.write_text(mask(text), "utf-8", errors="replace")
         files = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
-        # Only the newest logs are kept.
         for old in files[:-KEPT_LOGS]:
             old.unlink(missing_ok=True)
     except OSError:

@@ -70,7 +70,6 @@ class Auditor:
         Raises:
             AuditFailedError: A blocking audit found rows.
         """
-        # If a blocking audit finds rows, the other audits run anyway.
         found: list[FailedAudit] = []
 
         def chosen(audit: Audit) -> bool:

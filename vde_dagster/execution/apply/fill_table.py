@@ -65,7 +65,6 @@ class TableFiller(Auditor):
 
     def fill(self, model: PlannedModel) -> None:
         """Fill and audit a model's missing intervals."""
-        # If no interval is missing, this only ensures that the table exists.
         self._with_memory(model, self._fill)
 
     def _with_memory(

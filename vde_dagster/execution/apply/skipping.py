@@ -244,7 +244,6 @@ def unchanged_inputs(handles: Handles, reads: Sequence[TableRead], was: States) 
 
 def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
     """Add models that share the table of a skipped model."""
-    # Each added model has savings of zero.
     tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
     told = {tables[name]: found for name, found in skipped.items() if name in tables}
     twins = {
@@ -283,7 +282,6 @@ def moved(
     before: States, after: States, reads: Sequence[TableRead], pinned: Collection[str]
 ) -> bool:
     """Return whether a table changed during the read."""
-    # Pinned tables are not compared.
     if min(len(before), len(after)) < len(reads):
         return True
     both = ((r, before[r.key], after[r.key]) for r in reads if r.key not in pinned)
@@ -296,7 +294,6 @@ def moved(
 
 def _file(read: TableRead, location: str) -> str:
     """Return the name of a table's metadata file, or an empty text."""
-    # The text is empty if another branch than `main` is read.
     return "" if read.branch is not None else location.rpartition("/")[2]
 
 

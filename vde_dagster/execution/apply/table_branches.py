@@ -293,7 +293,6 @@ class TableLeases:
     @contextmanager
     def guard(self, table: PhysicalTable) -> Iterator[Lease]:
         """Hold a table's lease for a block."""
-        # The apply may already hold the lease.
         if table.id in self.held:
             yield self.held[table.id]
             return

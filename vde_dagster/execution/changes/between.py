@@ -46,7 +46,6 @@ def changes_between(
         UsageError: The environment, the target version or the model does not exist, or the target
             version's data is gone.
     """
-    # No rows are read.
     wanted = environment if until is None else f"{environment}@{until}"
     later = named_environment(handles, wanted)
     earlier = handles.store.versions.at(environment, since) if since else None
@@ -122,7 +121,6 @@ def _kept_versions(
     handles: Handles, environment: str, model: ModelName, since: int, until: int
 ) -> Iterator[Shown | None]:
     """Yield the kept versions of a range."""
-    # The version before the range comes first.
     versions = handles.store.versions
     numbers = [one.version for one in versions.history(environment, until=until)]
     if not since:
@@ -213,7 +211,6 @@ def version_steps(
 
 def resync(whole: ModelChanges, why: str) -> ModelChanges:
     """Return the result for unknown changes."""
-    # The reader must read the whole view again.
     columns = tuple(
         ViewColumn(name, type_, "") for name, type_ in whole.columns[len(whole.marks) :]
     )

@@ -180,7 +180,6 @@ def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) ->
 
 def table_name(tasks: PlanTasks, read: TableRead) -> str:
     """Return a table's name for messages."""
-    # The name is the model's if the table has a model.
     return str(_table_model(tasks, read) or read.ref)
 
 

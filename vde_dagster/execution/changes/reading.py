@@ -179,7 +179,6 @@ class Changes:
 
 def _ordered(changes: ModelChanges) -> str:
     """Write the query of the changes, ordered by step and key."""
-    # Deletions come before insertions.
     by = ["_change_ordinal"] if changes.steps else []
     by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")

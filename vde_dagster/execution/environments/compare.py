@@ -108,7 +108,6 @@ def compare_data(
     Returns:
         Models that are pinned in both versions, but to different tables or Iceberg snapshots.
     """
-    # No rows are read.
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []

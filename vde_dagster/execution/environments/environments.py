@@ -259,7 +259,6 @@ class Environments:
             UsageError: The environment does not exist, or a pattern matches nothing.
             ExecutionError: Spark failed, or the work was canceled.
         """
-        # Nothing is filled or published.
         from vde_dagster.execution.environments.audit_environment import audit_environment
 
         name, what = environment_name(environment), "run audits and store their results"

@@ -291,5 +291,4 @@ def lint_problems(
 
 def _is_linted(model: Model) -> bool:
     """Check whether a model is linted."""
-    # External tables and standalone audits are not.
     return model.kind.is_read and not model.kind.is_external

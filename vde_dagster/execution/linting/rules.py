@@ -184,7 +184,6 @@ class ModelView(Model):
 
     def render_query(self, **given: Any) -> exp.Expr | None:
         """Return the model's query."""
-        # Its macros are always expanded here.
         return self.query
 
     @cached_property
@@ -290,7 +289,6 @@ def outermost(tree: exp.Expr | None) -> list[exp.Expr]:
 
 def first_side(tree: exp.Expr | None) -> list[exp.Expr]:
     """Return the projections of a query's first SELECT."""
-    # The first SELECT names the query's columns.
     from sqlglot import exp
 
     while isinstance(tree, exp.SetOperation | exp.Subquery):

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
     """Add backlogs (unread changes of inputs) to a plan's models that consume changes."""
-    # This includes models that the plan does not fill.
     read_by_changes = {
         model.name: model.table
         for model in plan.models

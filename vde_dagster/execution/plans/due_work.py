@@ -129,7 +129,6 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
     Raises:
         UsageError: No such environment exists.
     """
-    # Production is preferred.
     names = handles.store.shown.environments_with_snapshot(snapshot_id)
     for name in sorted(names, key=production_first):
         # An environment dropped meanwhile is empty.

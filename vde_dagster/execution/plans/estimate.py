@@ -46,7 +46,6 @@ class Spread:
 
     def text(self, written: Callable[[float], str], unit: str = "") -> str:
         """Format the estimate."""
-        # The range is included if its two ends have different texts.
         low, expected, high = map(written, (self.low, self.expected, self.high))
         return f"{expected}{unit}" if low == high else f"{expected}{unit} ({low} to {high})"
 
@@ -138,13 +137,11 @@ class Estimate:
     @property
     def task_seconds(self) -> Spread | None:
         """Total seconds of Spark's tasks."""
-        # Models with unknown seconds are left out.
         return _sum(one.task_seconds for one in self.models.values())
 
     @property
     def bytes_read(self) -> Spread | None:
         """Total bytes read."""
-        # Models with unknown bytes are left out.
         return _sum(one.bytes_read for one in self.models.values())
 
     @property

@@ -109,7 +109,6 @@ def require_pointers(handles: Handles, plan: Plan) -> None:
 
 def _works(model: PlannedModel) -> bool:
     """Check whether an engine processes a model."""
-    # Runs do not process skipped models.
     computes = model.builds and not model.records_only and model.skips is None
     new = model.table is not None and not model.table.created and model.snapshot_id is not None
     return computes or new or model.audits or model.layout or model.deploys

@@ -84,7 +84,6 @@ class PlanFiles:
     @staticmethod
     def path(text: str) -> Path | None:
         """Return the path of a plan's file, or None for a plan's id."""
-        # An id has no dots and slashes.
         return Path(text) if "." in text or "/" in text or os.sep in text else None
 
     def document(self, plan: Plan) -> dict[str, Any]:

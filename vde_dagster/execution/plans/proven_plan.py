@@ -55,7 +55,6 @@ _WEIGHT = (
 class ProvenPlan(Plan):
     """Plan whose fields were derived again from its content."""
 
-    # Signatures refer to `written`.
     written: Plan | None = None
 
     @property
@@ -204,7 +203,6 @@ def _refills(handles: Handles, plan: Plan) -> bool:
 
 def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
     """Return the ranges, by model, that a plan refills although they are filled."""
-    # Tables that are replaced as a whole are left out.
     store = handles.store
     works = {
         model.table.id: model

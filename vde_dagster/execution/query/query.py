@@ -74,7 +74,6 @@ class Answer(Generic[T]):
 
 def _external_tables(handles: Handles, version: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read."""
-    # External tables have no views.
     ids = [entry.snapshot_id for entry in version.entries.values() if entry.table_id is None]
     models = (one.model for one in handles.store.snapshots.load(ids).values())
     return {model.name: external_table(model) for model in models if model.kind.is_external}

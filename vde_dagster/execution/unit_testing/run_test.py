@@ -88,7 +88,6 @@ def run_test(
     test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: SparkEngine
 ) -> TestResult:
     """Run a test on Spark."""
-    # Nothing is written.
     snapshot = check_test(test, snapshots)
     differences: list[tuple[str, RowDifference]] = []
     try:
