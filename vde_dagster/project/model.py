@@ -162,12 +162,10 @@ class Model:
     Args:
         query: SQL query with all macros expanded, in one line of canonical text that still contains
             time variables (`@start_ds` …); None for seeds, external and Python models.
-        origins: Places of the query's pieces in the file's text; empty for generated queries. They
-            are not part of the model's definition.
+        origins: Places of the query's pieces in the file's text; empty for generated queries.
         source: The file's original text, for display.
         columns: Declared columns, in order; empty if not declared.
-        depends_on: Every table that the model reads, sorted; tables of its audits are in
-            `audited_against`.
+        depends_on: Every table that the model's query or code reads, sorted.
         cron: Cron expression.
         start: First instant with data (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
@@ -185,8 +183,7 @@ class Model:
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
         allow_partials: Whether an unfinished unit is filled up to the last tick.
-        until_now: Whether an unfinished unit is filled up to the plan's time, and not only up to
-            the last tick.
+        until_now: Whether an unfinished unit is filled up to the plan's time.
         relative_start: `start` relative to each plan's time (`1 week ago`), or None.
         relative_end: `end` relative to each plan's time, or None.
         signals: An interval is filled only if all of them allow it.

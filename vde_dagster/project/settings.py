@@ -546,11 +546,9 @@ class ProjectIdentity:
         return bool(self.id) or self.named
 
     def is_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether this is certainly another project than the owner of a state store.
-
-        Two ids are compared if both exist, otherwise names, because a project may get its id later.
-        A project that is identified only by its folder is never refused for its name.
-        """
+        """Return whether this is certainly another project than the owner of a state store."""
+        # A project may get its id later, so a missing id proves nothing.
+        # The name of a folder proves nothing, either.
         if self.id and owner.id:
             return self.id != owner.id
         return owner.certain and self.name != owner.name

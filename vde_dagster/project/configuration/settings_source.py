@@ -287,10 +287,8 @@ def _source_class(plugins: tuple[tuple[str, type[PluginSettings]], ...]) -> Any:
 
 
 def _day(value: Any) -> Any:
-    """Read a date as model headers and command flags do.
-
-    Numbers are refused; Pydantic's own types would read a number as seconds since 1970.
-    """
+    """Read a date as model headers and command flags do; numbers are refused."""
+    # Pydantic would read a number as seconds since 1970.
     from pydantic_core import PydanticCustomError
 
     if value is None or type(value) is date:

@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def is_value(self) -> bool:
-        """Whether an operand may end with this leaf, so that a minus after it subtracts."""
+        """Whether an operand may end with this leaf."""
         if self.kind in ("word", "macro"):
             return self.word not in CLAUSE_WORDS
         return self.kind in ("number", "string", "quoted") or self.text in CLOSING

@@ -123,10 +123,9 @@ def _policy(name: str) -> Property:
 
 
 class Kind:
-    """Kind of model, which defines how its table is filled; a frozen dataclass.
+    """Kind of model, which defines how its table is filled.
 
-    The last field is `name`. The core reads the attributes and never checks for a particular kind.
-    The kinds' rules for plans are in `planning.kinds`, writers of tables in `spark.strategies`.
+    Subclasses are frozen dataclasses whose last field is `name`.
 
     Attributes:
         aliases: Older names, which headers may also use.
@@ -139,15 +138,12 @@ class Kind:
         is_external: Whether other programs write its tables.
         is_read: Whether other models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not as a whole.
-        in_order: Whether intervals are filled one after the other, without gaps, never backwards,
-            because their rows depend on existing rows.
+        in_order: Whether intervals are filled in ascending order, one at a time, without gaps.
         restates_whole: Whether restating a range refills everything from the first interval on.
-        lookback: Number of earlier intervals that are filled again with each new interval. This and
-            the next five attributes are fields only of the kinds that let users set them.
+        lookback: Number of earlier intervals that are filled again with each new interval.
         batch_size: Maximum number of intervals per job; None for no limit.
         batch_concurrency: Maximum number of concurrent jobs; None for one.
-        disable_restatement: Whether production never refills the models, for example because
-            their sources no longer have the data.
+        disable_restatement: Whether production never refills the models.
         auto_restatement_cron: Cron expression: production's first run after each tick restates
             filled intervals; None for never.
         auto_restatement_intervals: Number of latest intervals to restate; None for all.
@@ -265,7 +261,7 @@ class Kind:
 
     @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
-        """Columns of the kind's tables that the queries of its models do not have."""
+        """Columns that the kind adds to the columns of a model's query."""
         return ()
 
     @property
@@ -314,8 +310,7 @@ class Registry:
 
     Args:
         by_name: Built-in kinds.
-        unwritten: Kinds that a header cannot name, because the form of a definition determines
-            them.
+        unwritten: Kinds that a header cannot name.
         plugins: Kinds of other distributions.
     """
 
@@ -357,7 +352,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def column_properties() -> frozenset[str]:
-    """Return the names of the properties, of all loaded kinds, whose values are column names."""
+    """Return the names of all kinds' properties whose values are columns."""
     return frozenset(
         item.name
         for kind in (*KINDS.by_name.values(), *KINDS.plugins.loaded())

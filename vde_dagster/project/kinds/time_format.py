@@ -133,7 +133,7 @@ def _from_dialect(text: str, dialect: str) -> str:
 
 
 def _from_spark(text: str) -> str:
-    """Translate a Spark datetime pattern, whose letters are all directives, to strftime's form.
+    """Translate a Spark datetime pattern to strftime's form.
 
     https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html
     """

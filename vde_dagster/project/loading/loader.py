@@ -130,7 +130,7 @@ def assemble(
 
 
 def _flawed_name(model: Model) -> ProjectError | None:
-    """Return an error if a model's name is invalid as a folder name; accept external models."""
+    """Return an error if a model's name is invalid as a folder name."""
     for part in () if model.kind.is_external else model.name:
         flaw = place_flaw(part)
         if flaw is not None:

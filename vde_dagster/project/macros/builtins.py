@@ -319,11 +319,11 @@ _LOADING = re.compile(rf"(?is)\b{STAGE}\b.*['\"]loading['\"]|['\"]loading['\"].*
 def _if(expander: MacroContext, arguments: list[str]) -> str:
     """`@IF(condition, then[, otherwise])`; the condition must be a constant.
 
-    Only the chosen value is expanded. SQLMesh first calls the Python macros of both values; here a
-    condition can prevent a macro from running while files are read.
+    Only the chosen value is expanded.
     """
     if len(arguments) not in (2, 3):
         raise expander.error("@IF takes a condition and one or two values")
+    # SQLMesh expands both values. Here, a condition can prevent the call of a Python macro.
     taken = arguments[1:2] if expander.is_true(arguments[0]) else arguments[2:]
     before = expander.is_not_for_loading
     expander.is_not_for_loading |= _LOADING.search(arguments[0]) is not None

@@ -54,7 +54,10 @@ class _Stage(str):
 
 
 def loading_stage_error(expander: MacroContext, who: str) -> ProjectError:
-    """Return the error for code that tests for the stage `loading`; `who` names the code."""
+    """Return the error for code that tests for the stage `loading`.
+
+    `who` is the name of the code in the message.
+    """
     return expander.error(
         f"{who} compares {STAGE} with '{_LOADING}': {_ONCE}",
         "remove the comparison if the code may run then; move queries of the warehouse and "

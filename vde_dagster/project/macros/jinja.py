@@ -141,7 +141,7 @@ class Templates:
         return Template.from_code(self._environment, code, self._environment.globals)
 
     def _run(self, file: str, source: SourceText) -> Context:
-        """Run a file of macros; return a context with its definitions, including private names."""
+        """Run a file of macros; return a context with its definitions."""
         try:
             template = self._template(source.text, file)
             context = template.new_context()

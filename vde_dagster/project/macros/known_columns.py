@@ -16,8 +16,8 @@ Columns = Mapping[str, str | None]
 """A model's columns in order: Spark SQL type by name, None if only Spark can infer the type."""
 
 
-class ColumnsWantedError(BaseException):
-    """Signal that a file must wait for another file; the project's code must not catch it.
+class ColumnsWantedError(BaseException):  # So that code of a project does not catch it.
+    """Signal that a file must wait for another file.
 
     Args:
         name: Model whose columns are needed.

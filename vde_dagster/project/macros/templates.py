@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def filled(expander: MacroContext, text: str) -> str:
-    """Replace the variables in a text; unknown names stay, for example the `@` of an address."""
+    """Replace the variables in a text; unknown names stay unchanged."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]

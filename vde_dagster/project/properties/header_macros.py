@@ -78,7 +78,7 @@ def expanded_text(
 ) -> str:
     """Expand variables and macros in a text that is not SQL, such as a name in YAML or Python.
 
-    If `strict`, an unknown variable is an error; otherwise it stays, as `@` in an address does.
+    If `strict`, an unknown variable is an error; otherwise it stays in the text.
     """
     if "@" not in text or text.lower() in SHORT_NAMES:
         return text
@@ -207,7 +207,8 @@ def _is_call(following: list[Token]) -> bool:
 
 
 def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    """Scan only a header, because the text after it may have another dialect."""
+    """Scan the header that starts at an offset."""
+    # The text after the header may have another dialect.
     tokens: list[Token] = []
     depth = 0
     for token in scan(source, start):

@@ -98,7 +98,7 @@ def read_kind(
 
 
 def _similar_kinds(name: str) -> str:
-    """Return a hint for the name of no kind: dbt's words, kinds that begin so, or the closest."""
+    """Return a hint with the kinds that are similar to an unknown name."""
     if name in _OF_DBT:
         return f"write {_OF_DBT[name]}"
     alike = sorted(kind for kind in kind_names() if kind.startswith(name))
@@ -323,7 +323,7 @@ def _columns(described: Mapping[str, Value], dialect: str, value: Value) -> tupl
 
 
 def _require_commas(type_: Value) -> None:
-    """Check that a column's type is not followed by another column, which SQLGlot would skip."""
+    """Check that a comma separates a column's type from the next column."""
     tokens = type_.tokens
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         ends = before.text.upper() in _SIMPLE_TYPES or before.text in (">", ")")

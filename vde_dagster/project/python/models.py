@@ -322,7 +322,7 @@ def _tables_read(
 
 
 def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
-    """Yield calls of the context's methods, in the function and in functions that it names."""
+    """Yield the calls of the context's methods in a function and its helpers."""
     functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(code.tree):
         if isinstance(node, ast.FunctionDef):

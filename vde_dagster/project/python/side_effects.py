@@ -219,8 +219,7 @@ class Inertness:
     def _is_type(self, module: Module, node: ast.expr | None, *, outside: bool = False) -> bool:
         """Return whether an annotation can be evaluated without side effects.
 
-        If `outside` is true, names must come from outside of the project. This is required for the
-        operands of `|`, because a class of the project may define this operator.
+        If `outside` is true, names must come from outside of the project.
         """
         if node is None or "annotations" in module.futures or isinstance(node, ast.Constant):
             return True
@@ -233,6 +232,7 @@ class Inertness:
             known = self._external_name(module, node.value) is not None
             return known and self._is_type(module, node.slice)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            # A class of the project may define the operator `|`.
             return all(self._is_type(module, s, outside=True) for s in (node.left, node.right))
         return False
 

@@ -103,7 +103,7 @@ class _Bare(ast.NodeTransformer):
 
 
 class _Reach:
-    """Follows names from a function, and imports from its module, until nothing new is found."""
+    """Finds the code that a function can reach through names and imports."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.modules = Modules(files)
@@ -139,11 +139,8 @@ class _Reach:
                     self._take_whole(found)
 
     def is_in_order(self, module: Module) -> bool:
-        """Return whether the order of a module's statements can matter.
-
-        The order is irrelevant if the statements only bind names, bind each name once, and bind no
-        name of a built-in.
-        """
+        """Return whether the order of a module's statements can matter."""
+        # Only statements that bind each name once, and no built-in's name, have no order.
         kept = self.kept[module]
         runs = range(len(module.statements))
         if any(self._inertness.effect(module, index) is Effect.ANY for index in runs):

@@ -107,7 +107,7 @@ def _only_writes(mode: Any, flags: Any) -> bool:
 
 
 def _is_project_s(frame: FrameType | None) -> bool:
-    """Return whether project code, instead of the import of a package, caused an event."""
+    """Return whether the project's code caused an event, not the import of a package."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(PROJECT_CODE):
@@ -119,10 +119,7 @@ def _is_project_s(frame: FrameType | None) -> bool:
 
 
 class _Environment(type(os.environ)):  # type: ignore[misc]
-    """`os.environ` or `os.environb` that records reads by the project's code.
-
-    Keys of `os.environb` are bytes, and `subprocess` also passes bytes to `os.environ`.
-    """
+    """`os.environ` or `os.environb` that records reads by the project's code."""
 
     def __getitem__(self, key: Any) -> Any:
         _note_variable(key)
@@ -143,6 +140,7 @@ class _Environment(type(os.environ)):  # type: ignore[misc]
 
 def _note_variable(name: object) -> None:
     seen = _current.get()
+    # Keys of `os.environb` are bytes, and `subprocess` also passes bytes to `os.environ`.
     if seen is None or not isinstance(name, str | bytes):
         return
     if _is_project_s(sys._getframe(1)):
@@ -162,8 +160,8 @@ def with_recorded_reads(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
     )
 
 
-class TooSlow(BaseException):
-    """The time limit was exceeded; `except Exception` in the running code does not catch this."""
+class TooSlow(BaseException):  # So that `except Exception` in a project does not catch it.
+    """The time limit was exceeded."""
 
     @staticmethod
     def after(seconds: float) -> AbstractContextManager[None]:
@@ -186,7 +184,7 @@ class TooSlow(BaseException):
 
 
 class _Timer:
-    """Raises `TooSlow` in the main thread with a timer, but never after its block."""
+    """Raises `TooSlow` in the main thread when the block's time has passed."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

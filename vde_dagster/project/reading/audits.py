@@ -251,7 +251,7 @@ _NO_EXPRESSIONS = ("partition_clause",)
 
 
 def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
-    """Translate an argument from the model's dialect to Spark SQL; `"id"` stays a column name."""
+    """Translate an argument from the model's dialect to Spark SQL."""
     head = "SELECT "
     expander = Expander(SourceText(call.location.path, head + text), context.scope)
     expanded = expander.expand()

@@ -282,7 +282,7 @@ class _Branch(SelectPieces):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Indexes of the branch's word SELECT, and of the first token after the branch."""
+        """Range of the branch's token indexes (half-open), from its word SELECT."""
         return self._begin, self._until(self._begin + 1, ENDS | TAIL)
 
 

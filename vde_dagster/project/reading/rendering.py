@@ -303,11 +303,7 @@ class _Text:
 
 
 def _word_by_word(sql: str, text: _Text) -> Expanded:
-    """Map the words of a translated query to their origins, which SQLGlot does not provide.
-
-    Equal words are mapped in order if they occur equally often. Other words are mapped to the first
-    occurrence, or to the origin of the previous word.
-    """
+    """Map the words of a translated query to their origins."""
     expanded = text.expanded
     written: dict[str, list[int]] = defaultdict(list)
     for token in text.expander.tokens(expanded.text):
@@ -318,6 +314,7 @@ def _word_by_word(sql: str, text: _Text) -> Expanded:
     runs = [(0, ~expanded.origin(text.begin))]
     for word, starts in made.items():
         there = written[word]
+        # Equal words are mapped in order if they occur equally often, else to the first.
         alike = there if len(there) == len(starts) else there[:1] * len(starts)
         runs += [(start, ~expanded.origin(at)) for start, at in zip(starts, alike, strict=False)]
     return Expanded(sql, tuple(sorted(dict(runs).items())))
@@ -346,7 +343,7 @@ class _Words:
     qualifiers: set[int] = field(default_factory=set)
 
     def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
-        """Complete or shorten a table's name to two parts, unless it has two."""
+        """Complete or shorten a table's name to two parts."""
         starts = [part.meta["start"] for part in written if "start" in part.meta]
         if len(starts) < len(written):
             return
@@ -377,7 +374,7 @@ def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> Mo
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:
-    """Return comments on output columns; as in SQLMesh, they become columns' descriptions."""
+    """Return the comments on a query's output columns, by column."""
     if not isinstance(tree, exp.Select):
         return {}
     found: dict[str, str] = {}

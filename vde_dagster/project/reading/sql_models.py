@@ -222,10 +222,7 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
 
 
 def _check_named_columns(properties: ModelProperties, kind: Value | None) -> None:
-    """Check that the columns named by a model's kind are in the header's list of columns.
-
-    A model without such a list is not checked.
-    """
+    """Check that a header's list of columns has the columns that the kind names."""
     declared = [column.name for column in properties.fields["columns"]]
     lowered = {name.lower() for name in declared}
     for name in properties.kind.named_columns:

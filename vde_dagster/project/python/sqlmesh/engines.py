@@ -30,7 +30,7 @@ class _Patchable(type):
 
 
 def __getattr__(name: str) -> Any:
-    """Create a class at its first import; later imports return the same class."""
+    """Create a class when it is first imported."""
     if name.startswith("_") or not name.endswith(_ENDINGS):
         raise AttributeError(name)
     return globals().setdefault(name, _Patchable(name, (EngineAdapter,), {}))
