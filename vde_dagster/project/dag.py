@@ -38,7 +38,7 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
 def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
     """Return a graph's nodes, parents first; the order stays if it is already topological.
 
-    `graph` has the parents of each node; all of them are nodes of the graph.
+    `graph` has the parents of each node.
 
     >>> parents_first({"b": [], "a": ["b"]})
     ['b', 'a']

@@ -408,8 +408,7 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[BinaryIO]:
     The path's folder is created if necessary.
 
     Args:
-        shared: Whether other users may read the file, as the umask allows, instead of only its
-            owner.
+        shared: Whether the umask, and not only the owner, determines who may read the file.
 
     Raises:
         OSError: The file cannot be written; the old file stays.

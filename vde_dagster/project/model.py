@@ -23,13 +23,12 @@ class Audit:
     Args:
         name: Name in the model's call.
         arguments: The call's arguments as SQL text, by name.
-        query: Rendered query for the failing rows, which still contains `@this_model`.
+        query: Rendered query for the failing rows, with `@this_model`.
         blocking: Whether failing rows block the publication.
-        reads: Tables in the query other than the model, sorted; derived from the query.
+        reads: Tables in the query other than the model, sorted.
         dialect: SQLGlot dialect that the query, or its translated arguments, were written in.
         dialect_trust: Functions and operators of the dialect that are assumed to be equal on Spark.
-        translated: Arguments of a built-in audit that were translated from the dialect to Spark
-            SQL; empty if the whole query was written in the dialect.
+        translated: A built-in audit's arguments in Spark SQL that were in another dialect.
     """
 
     name: str
@@ -61,8 +60,8 @@ class PythonSource:
             time, see `base.outside.Outside`.
         variables: Values of the model's blueprint by lower-case name.
         settings: Values of the settings' variables that the code may use, by lower-case name.
-        sqlmesh_dialect: SQLGlot dialect of texts in a model that is written for SQLMesh and follows
-            its conventions; empty for all other models.
+        sqlmesh_dialect: SQLGlot dialect of texts in a model written for SQLMesh; empty for other
+            models.
     """
 
     entrypoint: str
@@ -177,8 +176,8 @@ class Model:
         on_virtual_update: SQL run after an environment publishes the model's view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
-        physical_version: Name for the version of the table that the model reuses when it changes in
-            place; a new name gives the model a new table. None for production's table.
+        physical_version: Name for the version of the table that the model reuses when it changes
+            in place. None for production's table.
         session: Settings of Spark's sessions that affect the meaning of queries, sorted.
         cron_tz: IANA time zone of the cron; None for UTC.
         interval_unit: `five_minute` … `year`; None for the largest that fits the cron.
@@ -283,10 +282,8 @@ class Model:
 
     @property
     def marks(self) -> tuple[str | None, ...]:
-        """Values that have no effect on rows, but give the model a new table when they change.
-
-        They are the properties `stamp` and `physical_version`.
-        """
+        """Values of the properties `stamp` and `physical_version`."""
+        # Their changes give the model a new table. They have no effect on rows.
         if self.physical_version is None:
             return (self.stamp,)
         return self.stamp, "physical version", self.physical_version
@@ -425,13 +422,12 @@ class LoadedFile:
     """Models, unit tests, exposures and descriptions of one file.
 
     Args:
-        path: Path relative to the project's root, or the name of a unit, which is a part of a file.
+        path: Path relative to the project's root, or the name of a unit.
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
         variables: Environment variables that were read for it; `*` for all.
         catalogs: Catalogs that the file names, but the settings do not list.
-        repeatable: Whether the content depends only on the file, `uses` and `variables`. If so, the
-            file is read again only after one of these has changed.
+        repeatable: Whether the content depends only on the file, `uses` and `variables`.
         unread: Descriptions of the file's parts that have no effect, for a warning.
     """
 

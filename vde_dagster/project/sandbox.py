@@ -79,7 +79,7 @@ class _Budget:
             )
 
     def charge_size(self, size: int) -> None:
-        """Subtract the size of a text or list, which must not exceed the maximum size."""
+        """Subtract the size of a text or list; raise an error if the size exceeds the maximum."""
         if size > MOST_SIZE:
             raise LimitExceededError(
                 f"the template creates a text or list of more than {MOST_SIZE:,} characters "
@@ -361,7 +361,7 @@ class Sandbox(SandboxedEnvironment):
 
 
 def copied(value: Any) -> Any:
-    """Copy a value, so that a template can change it safely."""
+    """Copy a value for use in a template."""
     return deepcopy(value) if isinstance(value, list | dict | set) else value
 
 
@@ -373,7 +373,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _is_expression(value: Any) -> bool:
-    """Return whether a value is a SQLGlot expression, which Python macros may return."""
+    """Return whether a value is a SQLGlot expression."""
     return any(
         base.__module__.startswith("sqlglot") and base.__name__ in ("Expr", "Expression")
         for base in type(value).__mro__

@@ -532,8 +532,7 @@ class ProjectIdentity:
 
     Args:
         id: The setting `id`, which `vde init` writes; empty if not set.
-        named: Whether the name is a setting. Otherwise it is the folder's name, which may differ
-            between checkouts of one project.
+        named: Whether the name is a setting, and not the name of the folder.
     """
 
     id: str

@@ -15,8 +15,7 @@ class TableNames:
     """Mapping of table names in files to model names, and back for tables of other catalogs.
 
     A model's name has two parts. For another catalog, the namespace joins catalog and schema:
-    `crm__sales.orders` is `crm.sales.orders`. Such a name may be a model, which is published in
-    the project's catalog, or an external table.
+    `crm__sales.orders` is `crm.sales.orders`. Such a name may be a model or an external table.
 
     Args:
         catalog: The project's catalog, which names omit.

@@ -45,7 +45,7 @@ def config_files(root: Path) -> list[str]:
 
 
 def load_dotenv(root: Path) -> None:
-    """Set the environment variables that a SQLMesh project's file `.env` defines.
+    """Set the environment variables in a SQLMesh project's file `.env`.
 
     Variables that are already set are overridden, as in SQLMesh.
     """

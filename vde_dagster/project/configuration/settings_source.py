@@ -147,7 +147,7 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _tables_of_plugins(table: Mapping[str, Any]) -> dict[str, type[PluginSettings]]:
-    """Return the settings classes of plug-ins whose tables are set, by the table's name."""
+    """Return the settings classes of the plug-ins in a table of settings, by name."""
     core = {f.name for f in _FIELDS}
     named = {
         name[len(ENV_PREFIX) :].partition("__")[0].lower()

@@ -34,7 +34,7 @@ class Property:
     Args:
         read: Reads the property's value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
-        names_columns: Whether its value names columns, which are written without quotes.
+        names_columns: Whether its value consists of names of columns.
     """
 
     name: str
@@ -87,7 +87,7 @@ def _read_columns(value: Value) -> tuple[str, ...]:
 
 
 def no_column(value: Value) -> ProjectError:
-    """Return the error for a property whose value must name a column."""
+    """Return the error for a value that is not the name of a column."""
     return value.error(
         f"property '{value.name}' names no column", f"write {value.name} (column, …)"
     )
@@ -95,7 +95,7 @@ def no_column(value: Value) -> ProjectError:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """Column that a kind adds to its tables; queries must not have a column of that name."""
+    """Column that a kind adds to its tables."""
 
     name: str
     type: str

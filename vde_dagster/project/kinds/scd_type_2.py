@@ -138,7 +138,7 @@ class ScdType2(Kind):
 
     @property
     def compared(self) -> tuple[str, ...] | None:
-        """Columns whose change creates a new version; None if only the update time counts."""
+        """Columns to compare for changes; None if only the update time counts."""
         return None
 
     @property

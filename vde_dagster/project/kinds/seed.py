@@ -145,8 +145,8 @@ class Seed(Kind):
         escapechar: Character that escapes the next one; empty for none.
         lineterminator: End of a row; empty for the end of a line.
         encoding: Python's name of the file's encoding; empty for UTF-8.
-        missing: `default` if pandas' list of texts is also read as NULL, `given` if not; empty in
-            seeds that were stored before this field existed.
+        missing: `default` if pandas' list of texts is also read as NULL, `given` if not; empty
+            in older seeds.
     """
 
     path: str

@@ -73,8 +73,7 @@ def keeps_order(pattern: str) -> bool:
 def problem(pattern: str) -> str | None:
     """Return the reason why a format is invalid, or None if it is valid.
 
-    Each text must identify one range of time. For example, `%m/%d` is invalid, because `03/04` has
-    no year.
+    Each text must identify one range of time. For example, `%m/%d` is invalid.
     """
     pattern = expand(pattern)
     unknown = [part for part in directives(pattern) if part not in UNITS]

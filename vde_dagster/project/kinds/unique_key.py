@@ -147,7 +147,7 @@ def _action(value: Value, tokens: list[Token]) -> Assignments:
 
 
 def _sided(value: Value) -> Expression:
-    """Read an expression whose columns are all qualified with source or target."""
+    """Read an expression over columns of source and target."""
     found = _expression(value, value.raw)
     for parts, _ in found.mentions:
         if parts[0].lower() not in SIDES or len(parts) < 2:

@@ -298,7 +298,7 @@ class ProjectLoad:
         return path.endswith(".sql") and self._files[path].name == OwnFiles.name
 
     def read_if_valid(self, path: str) -> FileRecord | None:
-        """Read a file; None if it must wait, or if it or a file that it uses has an error."""
+        """Read a file; None if it must wait, or if an error prevents that."""
         source = self._files.get(path)
         if source is None:
             return None

@@ -18,7 +18,7 @@ _LARGEST_PART = 40
 
 
 class SharedFile(NamedTuple):
-    """A file that a worker has read, with the queries whose syntax trees the worker keeps."""
+    """Result of reading a file in a worker process."""
 
     record: FileRecord
     queries: tuple[str, ...]

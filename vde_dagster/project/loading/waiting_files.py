@@ -13,7 +13,7 @@ from vde_dagster.project.reading.columns import UnknownColumnsError, output_colu
 
 
 class WaitingFiles:
-    """Files whose macros need columns that are not known yet, in reading order.
+    """Files that wait for the columns of other models, in reading order.
 
     `known` receives columns while models are read.
     """

@@ -84,7 +84,7 @@ def _result(expander: MacroContext, name: str, arguments: str) -> Any:
 
 
 def call_query_function(function: Callable[..., Any], expander: MacroContext) -> str:
-    """Call a function that creates a model's query; return the query's text.
+    """Return the text of the query that a function creates.
 
     Raises:
         TypeError: The function returned neither SQL text nor an expression.

@@ -34,7 +34,7 @@ _UNKNOWN = {
 
 
 class _Stage(str):
-    """Name of a stage, such as `evaluating`; comparing it with `loading` raises an error."""
+    """Name of a stage that cannot be compared with `loading`."""
 
     _expander: MacroContext
     __hash__ = str.__hash__
@@ -171,7 +171,7 @@ class MacroEvaluator:
         return None
 
     def checked(self, result: Any) -> Any:
-        """Return a macro's result; raise an error if an unset variable made a part of it None."""
+        """Return a macro's result, unless an unset variable made a part of it None."""
         parts = result if isinstance(result, list | tuple) else [result]
         if self._unset and any(_NONE_WRITTEN.search(str(one)) for one in parts if one is not None):
             raise self._expander.error(
@@ -240,7 +240,7 @@ class MacroEvaluator:
             return filled(self._expander, str(text))
 
     def resolve_table(self, table: str | exp.Expr) -> str:
-        """Return a model's name, which refers to the environment's table in a macro's text."""
+        """Return a model's name, for use in a macro's result."""
         return table if isinstance(table, str) else self._text(table)
 
     def resolve_tables(self, query: exp.Expr) -> exp.Expr:

@@ -151,7 +151,7 @@ def _call_items(expander: MacroContext, text: str) -> list[str] | None:
 def _bind(expander: MacroContext, body: str, values: Mapping[str, str]) -> str:
     """Replace the parameters in a function's body by the arguments.
 
-    A parameter is written without `@`. A name with `@` is a variable, so it is not replaced.
+    Names with `@` are variables and stay unchanged.
     """
     tokens = expander.tokens(body)
     hidden = _hidden(tokens, values)

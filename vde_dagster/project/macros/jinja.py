@@ -245,7 +245,7 @@ def _compiled(text: str, file: str) -> CodeType:
 
 
 def _marked(environment: Sandbox, text: str, start: int) -> str | None:
-    """Insert offsets before lines of a template that are printed unchanged; None on failure."""
+    """Insert offsets before a template's plain lines; None on failure."""
     edits: list[Edit] = []
     position = 0
     for _, kind, value in environment.lex(text):

@@ -39,8 +39,8 @@ class MacroScope:
         templates: Texts of files with Jinja macros, by path.
         environment: The environment's name and views, for `before_all` and `after_all`.
         model: Model that the text belongs to, if any.
-        hint: Returns the hint for a text that cannot be translated; called with the function that
-            could be trusted. None to use the hint for model files.
+        hint: Returns the hint for a text that cannot be translated, given the function that
+            could be trusted. None for the hint of model files.
     """
 
     macros: Mapping[str, UserMacro]
@@ -72,10 +72,10 @@ class MacroScope:
 
 
 class MacroContext(Protocol):
-    """Protocol through which macros expand texts of their file; `Expander` implements it.
+    """Protocol through which macros expand texts of their file.
 
     Args:
-        is_condition: Whether the text is a condition, in which unset variables are NULL.
+        is_condition: Whether unset variables are NULL, as in a condition.
         is_not_for_loading: Whether calls of the project's Python macros are refused.
     """
 

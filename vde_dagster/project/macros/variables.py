@@ -89,8 +89,7 @@ def _literals(instant: datetime) -> dict[str, str]:
 def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
     """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
 
-    Finds both spellings: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes it.
-    Other parameters (`@this_model`) stay. See `time_variable_values` for `values`.
+    Finds both spellings: `@start_ds` and `${start_ds}`. See `time_variable_values` for `values`.
     """
     if "@" not in sql and "$" not in sql:
         return sql
@@ -147,7 +146,7 @@ IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 
 
 def bare(value: str) -> str:
-    """Return a value without its quotes, so that it can be joined to other text."""
+    """Return a value without its quotes."""
     value = value.strip()
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'`\"":
         return value[1:-1]

@@ -85,7 +85,7 @@ def _word(value: Value, name: str, words: tuple[str, ...]) -> str:
 
 
 def _op_tags(value: Value) -> tuple[tuple[str, str], ...]:
-    """Read `(key = value, …)`; nested tables and lists become JSON, as Dagster requires."""
+    """Read `(key = value, …)`; nested tables and lists become JSON."""
     tags = {}
     for key, one in value.pairs():
         one = replace(one, name=value.name)

@@ -30,8 +30,7 @@ _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:
     """Return a header with variables and macros expanded; a NULL or empty property is removed.
 
-    `blueprint` has the SQL text of the blueprint's variables by lower-case name; they take
-    precedence over variables of the scope.
+    `blueprint` has the SQL text of the blueprint's variables by lower-case name.
     """
     source = header.source
     kind = written_kind(header.properties, scope.variables.get(KIND_NAME))

@@ -61,7 +61,7 @@ def read_kind(
     defaults: Mapping[str, Value] = NO_DEFAULTS,
     trusted: frozenset[str] = frozenset(),
 ) -> Kind:
-    """Read `NAME` or `NAME (property value, …)`; a seed's path is returned as written.
+    """Read `NAME` or `NAME (property value, …)`.
 
     Args:
         dialect: SQLGlot dialect of SQL in the value.
@@ -164,7 +164,7 @@ class ModelProperties:
 
     Args:
         name: Name as written; empty if the model's path defines it.
-        kind: The kind; a seed's path is still as written.
+        kind: The kind, with a seed's path as written.
         dialect: SQLGlot dialect of the statements that follow.
         enabled: Whether the model is part of the project.
         fields: The remaining fields of `Model`.
@@ -382,7 +382,8 @@ def _is_type(found: exp.Expr) -> bool:
 
 
 def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
-    """Merge the property `name` of several tables; later values win, and NULL removes a key."""
+    """Merge the property `name` of several tables; later values win."""
+    # The value NULL removes a key.
     pairs: dict[str, Value] = {}
     for one in given:
         if name in one:

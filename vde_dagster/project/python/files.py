@@ -62,7 +62,7 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
 
 
 def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
-    """Execute a file; return its module, its decorated functions, and all texts that it imports."""
+    """Execute a file; return its module, its decorated functions, and the texts it imports."""
     files = with_local_imports(root, path, text)
     try:
         module, collector = LocalModules(files, root).run(path)

@@ -252,9 +252,7 @@ def _used_variables(
 ) -> dict[str, Any]:
     """Return the variables that a model's code uses, by lower-case name.
 
-    These are the variables with the name of a parameter of its function, and the variables that its
-    files request as `var('name')`. If an argument of `var` is not a literal text, all variables are
-    returned.
+    These are all variables if the code computes a variable's name.
     """
     known = {name.lower(): value for name, value in variables.items()}
     if not known:

@@ -264,7 +264,7 @@ def _is_special(name: str) -> bool:
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
-    """Return a call's arguments; an unpacked mapping is returned as a starred argument."""
+    """Return a call's arguments, with unpacked mappings as starred arguments."""
     named = [k.value if k.arg else ast.Starred(value=k.value) for k in call.keywords]
     return [*call.args, *named]
 

@@ -37,7 +37,7 @@ class Seen:
     Args:
         paths: Files and folders, absolute.
         variables: Environment variables; `*` for all of them.
-        unrepeatable: Whether other programs or servers were called, whose results may change.
+        unrepeatable: Whether the code called other programs or servers.
     """
 
     paths: set[str] = field(default_factory=set)

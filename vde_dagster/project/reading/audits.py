@@ -45,7 +45,7 @@ class AuditDefinition:
         before: Macro definitions (`@DEF`) before its query.
         blocking: Whether failing rows block the publication, unless a call overrides it.
         defaults: SQL text of optional arguments.
-        standalone: Whether it is a separate node of the graph, which models cannot call.
+        standalone: Whether it is a separate node of the graph, not called by models.
     """
 
     name: str

@@ -149,7 +149,7 @@ def with_kind_files(
 
 @runtime_checkable
 class ReplacesModel(Protocol):
-    """Kind whose models are replaced by several other models when a file is read."""
+    """Kind that replaces each of its models by several models when a file is read."""
 
     def expanded_models(
         self, model: Model, output_columns: Callable[[exp.Expr], list[str] | None]

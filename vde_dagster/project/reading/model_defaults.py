@@ -53,7 +53,7 @@ def names_kinds(settings: Settings) -> bool:
 def default_properties(
     settings: Settings, scope: MacroScope, header: Header | None = None
 ) -> Mapping[str, Value]:
-    """Return the default properties as if written in a header; macros may use its kind."""
+    """Return the default properties as if written in the header."""
     given = [
         f"{key} {property_text(key, value, macros=True)}"
         for key, value in settings.model_defaults.items()

@@ -217,7 +217,10 @@ class _Text:
             raise self.error(place, message, hint) from problem
 
     def _hint(self, function: str | None = None) -> str:
-        """Return the hint for a text that cannot be translated; `function` may be trusted."""
+        """Return the hint for a text that cannot be translated.
+
+        `function` is a function that `dialect_trust` could allow.
+        """
         if self.expander.scope.hint is not None:
             return self.expander.scope.hint(function)
         trust = f"; or trust the function: dialect_trust ({function})" if function else ""
@@ -355,7 +358,7 @@ class _Words:
 
 
 def _qualify(table: exp.Table, names: TableNames, text: _Text, start: int) -> ModelName:
-    """Complete or shorten a table's name to two parts in the tree; return the model's name."""
+    """Give a table in the tree its name of two parts; return the model's name."""
     if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
         message = f"'{table.catalog}..{table.name}' omits its schema"
         raise text.error(start, message, "write the schema between the dots")

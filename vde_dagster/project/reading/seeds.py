@@ -412,7 +412,7 @@ def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
 
 
 def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
-    """Return whether each value is in the type's range; values of the wrong form count as true."""
+    """Return for each value whether it is in the type's range, or not a value of the type."""
     import pyarrow as pa
 
     check = _range_check(kind, type_)

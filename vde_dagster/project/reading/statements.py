@@ -90,8 +90,7 @@ def split_blocks(
     """Split a text into its `MODEL` and `AUDIT` blocks.
 
     Args:
-        default_dialect: SQLGlot dialect of blocks that set no dialect; it determines where strings
-            end.
+        default_dialect: SQLGlot dialect of blocks that set no dialect.
         header: Header for statements before the first header, if they are allowed.
     """
     # First: Jinja would be misread, and deep nesting would crash the parser.

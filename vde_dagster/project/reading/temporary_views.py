@@ -184,7 +184,7 @@ def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expan
 def _check_names(
     expander: Expander, read: Sequence[_Made], tokens: Sequence[Token], query: Expanded
 ) -> None:
-    """Refuse a query whose WITH clause defines a name that is also a view."""
+    """Check that a query's WITH clause does not define the name of a view."""
     keys = {made.key for made in read}
     depth = 0
     for token, behind in pairwise(tokens):

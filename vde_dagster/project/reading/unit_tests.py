@@ -37,8 +37,8 @@ def load_unit_tests(
 ) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
-    `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway` and `schema`,
-    which determine where SQLMesh runs it, are ignored.
+    `vars.end` is the last day or instant, inclusive as in SQLMesh. A test's `gateway`
+    and `schema` are ignored.
 
     Args:
         scope: Macros and variables for names.
@@ -67,7 +67,7 @@ def load_unit_tests(
 
 
 def _is_rows(value: Any) -> bool:
-    """Return whether a file contains only rows, which tests read by their `path`."""
+    """Return whether a file contains only rows of tests."""
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 

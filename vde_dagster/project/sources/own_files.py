@@ -244,7 +244,7 @@ class OwnFiles:
     def _executed(
         self, paths: Iterable[str], mistakes: list[ProjectError]
     ) -> Iterator[tuple[str, Collector, dict[str, str]]]:
-        """Execute files; yield each file's decorated functions, and all texts that it imports."""
+        """Execute files; yield the decorated functions and the imported texts of each file."""
         from vde_dagster.project.python.files import run_file
 
         for path in paths:

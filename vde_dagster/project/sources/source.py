@@ -106,7 +106,7 @@ SourceFactory = Callable[["Folder"], Source | None]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A project's folder during one load, as its sources use it.
+    """Interface between a load of a project's folder and its sources.
 
     Args:
         parsed: Receives the syntax trees of the queries that are read.

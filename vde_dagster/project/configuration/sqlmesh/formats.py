@@ -29,9 +29,9 @@ class WrittenConfig:
     """Configuration as written, before it is checked.
 
     Args:
-        lines: Line of each value whose line is known, by the path of keys.
+        lines: Known lines of values, by the path of keys.
         seen: Files and environment variables that were read for the configuration.
-        above: The user's configuration. Its values replace the project's values key by key.
+        above: The user's configuration, which overrides the project's.
     """
 
     path: Path

@@ -31,7 +31,7 @@ from vde_dagster.project.yaml_text import KeyPath
 
 
 def merged_config(root: Path, own: Mapping[str, Any]) -> MergedConfig:
-    """Read a configuration file and merge `[tool.vde]`, which takes precedence, into it."""
+    """Merge `[tool.vde]` over the values of a configuration file."""
     written = read_config(root)
     assert written is not None, "a folder with a configuration file"
     meant = _Meaning(written)

@@ -183,7 +183,7 @@ def make_inclusive_end(end: Any, dialect: Any = "") -> datetime:
 
 
 def make_inclusive(start: Any, end: Any, dialect: Any = "") -> DatetimeRange:
-    """Return the first and the last instant of a range; if the end is a day, it is included."""
+    """Return the first and the last instant of a range, whose last day is included."""
     return to_datetime(start), make_inclusive_end(end)
 
 
