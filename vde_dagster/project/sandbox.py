@@ -48,7 +48,7 @@ class LimitExceededError(TemplateRuntimeError):
 
 
 class _Budget:
-    """Work that a template may still do, in steps and characters, and its deadline."""
+    """Limits on the remaining work and time of a template."""
 
     __slots__ = ("_calls", "_ends", "_left")
 

@@ -56,7 +56,7 @@ def load_dotenv(root: Path) -> None:
 
 
 def variables_that_set() -> list[str]:
-    """Return the names of environment variables that override keys of SQLMesh's configuration."""
+    """Return the names of the environment variables with SQLMesh's settings."""
     return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
 
 

@@ -239,7 +239,7 @@ def _listed(items: Sequence[tuple[Document, list[Leaf]]], between: Document) -> 
 
 
 def _value(nodes: Sequence[Node], pad: int, levels: int, *, wide: bool = False) -> Document:
-    """Return the layout of a value with its spaces, in its original lines or in one line."""
+    """Return the layout of a value, in its original lines or in one line."""
     parts: list[Document] = []
     for number, node in enumerate(nodes):
         first = node.opening if isinstance(node, Bracket) else node

@@ -37,7 +37,7 @@ def remark(comment: Leaf) -> Remark:
 
 
 def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
-    """Split nodes at commas; each item comes with the comments at the end of its last line."""
+    """Split nodes at commas; return each item with the comments behind it."""
     items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
     for node in nodes:
         if isinstance(node, Leaf) and node.text == ",":
@@ -178,7 +178,7 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Return the layout of a window's bracket, or None if the bracket is not a window.
+        """Return the layout of a window's bracket, or None for another bracket.
 
         If the window does not fit in a line, each of its clauses gets a line.
         """

@@ -213,7 +213,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True)
 class ScdType2ByTime(ScdType2):
-    """Table with a version of a row for each time in the row's update-time column.
+    """Table with a version of each row per value of its update-time column.
 
     With `updated_at_as_valid_from`, versions of the first load start at the row's update time, not
     in 1970.

@@ -78,7 +78,7 @@ class External(Kind):
 
 @dataclass(frozen=True, slots=True)
 class StandaloneAudit(Kind):
-    """Check of models that belongs to none of them and has no table or view."""
+    """Audit that is a node of the graph, without a table or view."""
 
     name: Literal["AUDIT"] = "AUDIT"
 

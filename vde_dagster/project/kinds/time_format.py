@@ -65,7 +65,7 @@ def finest(pattern: str) -> str | None:
 
 
 def keeps_order(pattern: str) -> bool:
-    """Return whether texts of a format sort in the order of their times, as in `%Y-%m-%d`."""
+    """Return whether texts of a format sort by time, as for `%Y-%m-%d`."""
     parts = re.findall("%.", pattern)
     return parts == list(FINEST_FIRST[::-1][: len(parts)])
 
@@ -91,7 +91,7 @@ def problem(pattern: str) -> str | None:
 
 
 def strftime_format(text: str, dialect: str) -> str:
-    """Convert a format, in strftime's form or the dialect's, to strftime's form.
+    """Convert a format of strftime or of the dialect to strftime's form.
 
     Raises:
         ValueError: The format is invalid; the message has the reason.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NotConstantError(Exception):
-    """Expression whose value is unknown until the query runs; the message is its SQL."""
+    """Expression whose value is unknown until the query runs."""
 
 
 _COMPUTED: dict[str, Callable[..., Any]] = {

@@ -25,7 +25,7 @@ _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 
 
 def read_execution(given: Mapping[str, Value]) -> dict[str, Any]:
-    """Read a header's properties of the model's step in Dagster as fields of `Model`."""
+    """Read a header's properties for Dagster as fields of `Model`."""
     readers = {
         "retry_policy": _retries,
         "op_tags": _op_tags,

@@ -56,7 +56,7 @@ _OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
 
 
 def property_text(key: str, value: Any, dialect: str = "spark", *, macros: bool = False) -> str:
-    """Write a property's value from settings or decorators in the form of a header.
+    """Write a value from settings or a decorator as a header has it.
 
     Args:
         dialect: Dialect for types and columns that are given as expressions.

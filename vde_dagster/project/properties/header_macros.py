@@ -206,7 +206,7 @@ def _is_call(following: list[Token]) -> bool:
 
 
 def _header_tokens(source: SourceText, start: int) -> list[Token]:
-    """Scan the header that starts at an offset."""
+    """Return the tokens of the header that starts at an offset, without comments."""
     # The text after the header may have another dialect.
     tokens: list[Token] = []
     depth = 0

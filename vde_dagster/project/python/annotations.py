@@ -9,7 +9,7 @@ from vde_dagster.errors import UsageError
 
 
 class _Named:
-    """Base of classes that can be named in annotations, but not created."""
+    """Base of classes that exist only for annotations."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise UsageError(

@@ -90,7 +90,7 @@ class Modules:
         return module
 
     def find(self, dotted: str, where: Module) -> Module | None:
-        """Return the module with a dotted name, from the project's root or next to the importer."""
+        """Return the module that an import in `where` finds for a dotted name."""
         if not dotted:
             return None
         key = (dotted, where.path)
@@ -136,7 +136,7 @@ def imports_within(node: ast.AST, *, functions: bool) -> Iterator[Import]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a top-level statement binds, also inside `if`, `try` or by `global`."""
+    """Return the names that a top-level statement binds, at any depth."""
     names: set[str] = set()
     is_definition = isinstance(statement, Function | ast.ClassDef)
     for node in [statement] if is_definition else ast.walk(statement):
@@ -205,7 +205,7 @@ class Mentions:
 
     Args:
         chains: Dotted names as written (`lib.rates.FACTOR`); a plain name is a chain of length one.
-        words: Words in strings; a string may contain an annotation, or a name for a library.
+        words: Words in strings, which may be annotations or names.
         anywhere: Whether the statements may reach or change objects in any module without naming
             them.
         here: Whether they may reach objects in their own module without naming them.

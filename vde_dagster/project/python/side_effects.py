@@ -309,7 +309,7 @@ PURE_MODULES = ("pyspark.sql.types.",)
 
 
 def is_harmless(statement: Import) -> bool:
-    """Return whether an import from outside the project changes nothing for other code."""
+    """Return whether an import from outside the project has no effect on other code."""
     if isinstance(statement, ast.ImportFrom):
         if statement.level:
             return False

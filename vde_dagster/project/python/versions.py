@@ -33,7 +33,7 @@ from vde_dagster.project.python.side_effects import Effect, Inertness
 def python_version(
     module: str, function: str, files: Mapping[str, str], outside: Mapping[str, str]
 ) -> str:
-    """Return the version of a function's code and of all code that it can reach, as hex.
+    """Return the version of a function's code, with all code that it can reach, as hex.
 
     Args:
         module: Path of the file that defines the function at its top level.
@@ -223,7 +223,7 @@ class _Reach:
                 self._outside(base)
 
     def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
-        """Include all code of a module that is used as a value, or only of its named submodule."""
+        """Include all code of a module, or of its submodule, that is used as a value."""
         found = self.modules.find(dotted, where)
         child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
         if child is not None and rest:

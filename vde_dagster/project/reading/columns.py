@@ -166,7 +166,7 @@ def needs_columns(text: str) -> bool:
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit]:
-    """Return edits that replace one kind of unsupported query form by names of columns.
+    """Return edits that replace one unsupported form of query by names of columns.
 
     The forms are `* REPLACE`, `UNION BY NAME` and aliases in WHERE. Call the function again until
     it returns no edits. `tree` is the text's tree, with offsets of names.
@@ -287,7 +287,7 @@ class _Branch(SelectPieces):
 
 
 def _first_offset(select: exp.Expr) -> int:
-    """Return the offset of a name in a SELECT's own list or tables."""
+    """Return the offset of a name in a SELECT, outside of its subqueries."""
     for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
         for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:

@@ -67,7 +67,7 @@ def load_external_models(path: Path, text: str, context: AuditContext) -> Loaded
 
 
 def _entries_for_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
-    """Leave out entries of other gateways, and entries that the project's gateway replaces."""
+    """Return the entries that apply to the project's gateway, with their positions."""
 
     def text(entry: Any, key: str) -> str | None:
         given = entry.get(key) if isinstance(entry, dict) else None
@@ -102,7 +102,7 @@ def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str 
 def _audit_calls(
     entry: dict[str, Any], document: YamlDocument, keys: KeyPath
 ) -> Iterator[AuditCall]:
-    """Read `audits`: a list of names, or of tables with a `name` and arguments as SQL texts."""
+    """Read `audits`: a list of names, or of tables with a `name` and SQL arguments."""
     message = "'audits' must be a list of audits with their arguments"
     hint = 'write - {name: not_null, columns: "[id]"}'
     given = entry.get("audits") or []

@@ -398,7 +398,7 @@ def _check_values(
 
 
 def _wrong(values: pyarrow.ChunkedArray, type_: str) -> tuple[int, int] | None:
-    """Return the first row with a value that does not fit the type, and the number of such rows."""
+    """Return the first row whose value does not fit the type, and the number of such rows."""
     import pyarrow.compute as pc
 
     kind = re.split(r"[\s(<]", type_.strip().upper(), maxsplit=1)[0]

@@ -170,7 +170,7 @@ class _Reader:
             raise self.document.error((*keys, "query"), message, hint) from error
 
     def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
-        """Return a table's rows, which may be in CSV or in a file."""
+        """Return a table's rows from the test, its CSV, or a file."""
         form, path, rows = body.get("format", "yaml"), body.get("path"), body.get("rows")
         if form not in ("yaml", "csv"):
             message = f"unknown format of rows '{form}'"

@@ -104,7 +104,7 @@ class OwnFiles:
         return list(self._readers)
 
     def other_files(self) -> Sequence[str]:
-        """Return the files of audits, macros, data and rules, and modules that macros import."""
+        """Return the files that models' files may depend on, such as macros."""
         return [*self._shared_files, *self._found.data, *self._found.linter]
 
     @cached_property

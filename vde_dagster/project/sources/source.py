@@ -40,7 +40,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that affects the meaning of the source's files, except the files.
+        """Hash of everything that affects how the source's files are read.
 
         It includes shared files, settings and `names`.
         """

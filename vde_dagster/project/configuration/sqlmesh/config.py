@@ -60,7 +60,7 @@ class NotificationTarget(Anything):
 
 
 class EnvironmentSuffixTarget(str, enum.Enum):
-    """The part of a view's name that contains the environment's name."""
+    """Part of a view's name with the environment's name."""
 
     SCHEMA = "schema"
     TABLE = "table"

@@ -57,7 +57,7 @@ _HINT = "use env_var('NAME', 'default') or user()"
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read a folder's configuration file, the user's file, and the variables that override keys."""
+    """Read a folder's configuration, including the user's file and environment variables."""
     path = _only(list(map(Path, config_files(root))), "configuration files")
     if path is None:
         return None
