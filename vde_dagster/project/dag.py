@@ -147,7 +147,7 @@ def audit_order(models: Models) -> AuditOrder:
 def circles(graph: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
     """Number the strongly connected components of a graph (Kosaraju's algorithm).
 
-    `graph` has edges by node; all of them lead to nodes of the graph.
+    `graph` has edges by node.
 
     >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
     {'c': 0, 'b': 1, 'a': 1}

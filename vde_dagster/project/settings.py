@@ -64,10 +64,7 @@ class SparkSettings:
     warm_up: bool = True
 
     def meaning(self) -> tuple[tuple[str, str], ...]:
-        """Return the settings that may affect the meaning of a query, sorted.
-
-        All settings of Spark SQL are returned, except those known to affect only its execution.
-        """
+        """Return the settings that may affect the meaning of a query, sorted."""
         return tuple(
             (key, expand_secrets(value))
             for key, value in sorted(self.config.items())
@@ -469,12 +466,12 @@ def set_in_environment() -> bool:
 def expand_secrets(value: T, name: str = "") -> T:
     """Replace `${NAME}` in texts, also within tables and lists, with environment variables.
 
-    Messages omit values whose keys suggest a secret, credentials (`id:secret`), and passwords of
-    URLs. `name` is the value's key.
+    `name` is the value's key.
 
     Raises:
         ProjectError: A variable is not set.
     """
+    # Messages omit values of secret keys, both parts of credentials, and passwords of URLs.
     found: Any = value
     if isinstance(value, str):
         found = re.sub(r"\$\{(\w+)\}", _variable, value)

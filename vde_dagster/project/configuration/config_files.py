@@ -45,10 +45,7 @@ def config_files(root: Path) -> list[str]:
 
 
 def load_dotenv(root: Path) -> None:
-    """Set the environment variables in a SQLMesh project's file `.env`.
-
-    Variables that are already set are overridden, as in SQLMesh.
-    """
+    """Set the environment variables in a SQLMesh project's file `.env`, replacing old values."""
     if os.path.isfile(root / DOTENV) and config_files(root):
         from dotenv import load_dotenv as load
 

@@ -259,7 +259,7 @@ def _clause_from_words(
 def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple[str, int]:
     """Return `set` and the number of words of a set operator, such as 2 for `UNION ALL`.
 
-    Return an empty text and 0 for any other word, such as the EXCEPT of `* EXCEPT (column)`.
+    Return an empty text and 0 for any other word.
     """
     count = 1
     while words[count] in ("ALL", "DISTINCT", "BY", "NAME"):
@@ -268,6 +268,7 @@ def _set_operation(nodes: Sequence[Node], index: int, words: list[str]) -> tuple
     begins = _word(following) in ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
     if begins or count > 1 or (isinstance(following, Bracket) and is_query(following.inside)):
         return "set", count
+    # For example, the EXCEPT of `* EXCEPT (column)`.
     return "", 0
 
 

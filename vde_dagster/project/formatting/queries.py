@@ -178,10 +178,7 @@ class QueryLayout:
         return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
 
     def _window(self, nodes: Sequence[Node]) -> Document | None:
-        """Return the layout of a window's bracket, or None for another bracket.
-
-        If the window does not fit in a line, each of its clauses gets a line.
-        """
+        """Return the layout of a window's bracket, or None for another bracket."""
         words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
         starts = [
             index

@@ -14,8 +14,8 @@ REFRESHES = ("whole", "changes", "auto")
 class Full(Kind):
     """Table rebuilt as a whole, once per cron tick.
 
-    With `refresh changes`, fills compute only the rows that changes of the inputs affect, if these
-    rows can be determined. `refresh auto` does so only if the inputs' sizes promise a faster fill.
+    With `refresh changes`, fills compute only the rows that changes of the inputs affect. With
+    `refresh auto`, they do so only if a faster fill is likely.
     """
 
     refresh: str = Kind.later("whole")

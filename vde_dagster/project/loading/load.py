@@ -413,11 +413,9 @@ OTHER_TOOLS = {"dbt_project.yml": "dbt"}
 
 
 def project_sources(settings: Settings) -> tuple[SourceFactory, ...]:
-    """Return the sources of a project: the built-in sources, and sources from its settings.
-
-    In a project of another tool, that tool's source replaces the built-in sources.
-    """
+    """Return the sources of a project: the built-in sources, and sources from its settings."""
     for file, name in OTHER_TOOLS.items():
         if (settings.root / file).is_file():
+            # The source of another tool replaces the built-in sources.
             return tuple(_PLUGINS.require(one) for one in dict.fromkeys((name, *settings.sources)))
     return (*SOURCES, *(_PLUGINS.require(name) for name in settings.sources))

@@ -178,7 +178,7 @@ def _parse_arguments(
 def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str) -> None:
     """Convert a call's arguments, including defaults, to the types of the function's annotations.
 
-    The first argument, the evaluator, stays; `dialect` is the dialect of the calling file.
+    `dialect` is the dialect of the calling file.
     """
     bound.apply_defaults()
     try:
@@ -187,6 +187,7 @@ def _coerce_arguments(function: Any, bound: inspect.BoundArguments, dialect: str
     except Exception:  # annotations with undefined names: leave expressions unchanged
         return
     parameters = bound.signature.parameters
+    # The first argument is the evaluator.
     for name in list(bound.arguments)[1:]:
         hint, value = hints.get(name), bound.arguments[name]
         if hint is None:

@@ -103,11 +103,7 @@ def _text(document: YamlDocument, keys: KeyPath, value: Any) -> str:
 def with_descriptions(
     models: Mapping[ModelName, Model], files: Iterable[LoadedFile]
 ) -> tuple[dict[ModelName, Model], list[Problem]]:
-    """Add the descriptions in files to models; return the models and warnings.
-
-    There are warnings for descriptions of missing models, for models described in several files,
-    and for models with another description in their own file.
-    """
+    """Add the descriptions in files to models; return the models and warnings."""
     made = dict(models)
     problems: list[Problem] = []
     known: dict[ModelName, Described] = {}

@@ -227,7 +227,7 @@ def _dotted(path: str) -> str:
 def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:
     """Return a Python model's function from its stored texts, without a working copy.
 
-    Thread-safe: every call creates separate modules.
+    Thread-safe.
 
     Args:
         root: The project's folder, for code that looks for files next to its `__file__`.

@@ -21,8 +21,9 @@ _LOOKS_AROUND = frozenset({"eval", "exec", "locals", "vars", "globals", "inspect
 def literal_queries(text: str, function: str) -> tuple[str, ...] | None:
     """Return the queries of a Python model's function, in the order of the code.
 
-    None if the function may also read other rows. `text` is the module's text, `function` the name
-    of a top-level function.
+    Return None if the function may also read other rows.
+
+    `text` is the module's text, `function` the name of a top-level function.
 
     >>> code = "@model('s.wet')\\ndef run(c):\\n    return c.fetchdf('SELECT a FROM s.t')"
     >>> literal_queries(code, "run")

@@ -292,7 +292,7 @@ def _tables_read(
 ) -> dict[ModelName, SourceLocation]:
     """Find the tables that a model's function and its helpers name.
 
-    If the model also declares its dependencies, names that cannot be found are allowed.
+    `declared` allows names that cannot be found in the code.
     """
     reads: dict[ModelName, SourceLocation] = {}
     for function, call, method in _calls(code):

@@ -107,10 +107,7 @@ def _figure(function: str) -> Build:
 
 
 def _partition(items: Items) -> str:
-    """Return the argument `partition_clause` as `PARTITION BY a, b `.
-
-    The argument may contain the words PARTITION BY, and it may be quoted.
-    """
+    """Return the argument `partition_clause` as `PARTITION BY a, b `."""
     text = ", ".join(items["partition_clause"]).strip()
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1].strip()

@@ -85,8 +85,6 @@ def session_statements(
 ) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
     """Render the statements that run before a model's Python code.
 
-    A statement that creates a temporary view creates it in the code's Spark session.
-
     Returns:
         The statements, the tables that the views read (with places), and the views' names.
     """
