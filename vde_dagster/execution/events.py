@@ -29,7 +29,7 @@ class ApplyStarted:
 
 @dataclass(frozen=True, slots=True)
 class UnitTestFinished:
-    """A unit test of a published model has ended, or was skipped as already passed."""
+    """A unit test has ended, or it was skipped because it had passed before."""
 
     snapshot: Snapshot
     result: TestResult

@@ -342,7 +342,7 @@ class Handles:
         """Return the columns of a table that the project does not define, if it exists.
 
         Raises:
-            ProjectError: It is a view of production, whose model the project no longer has.
+            ProjectError: The table is a view of production whose model was removed.
         """
         from vde_dagster.lakehouse.publishing.view_ledger import published_views
 

@@ -108,7 +108,7 @@ class Maintenance:
 
         Raises:
             UsageError: The exporter is not installed, or is broken.
-            ExecutionError: The exporter failed; records that it stored before keep their effect.
+            ExecutionError: The exporter failed. The records that it has stored are not sent again.
         """
         return self.deliver(name, _PLUGINS.require(name), f"`vde export {name}`")
 

@@ -36,7 +36,10 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
 
 
 def understood(project: Project) -> dict[ModelName, Model]:
-    """Return the models of a project that no file with an error can define or affect."""
+    """Return the models of a project that are certainly not affected by its errors.
+
+    Models in files with errors, and all models that may read such models, are left out.
+    """
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     unknown = {name for problem in project.problems for name in problem.models}

@@ -145,7 +145,7 @@ class PlanTasks:
         return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def input_key(self, name: ModelName) -> str:
-        """Return the key of a parent's table in the recorded inputs of a fill."""
+        """Return the key that identifies a parent's table in the recorded inputs of a fill."""
         entry = self.target.entries.get(name)
         return entry.table_id if entry is not None and entry.table_id else str(name)
 
@@ -163,7 +163,7 @@ class PlanTasks:
         return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
 
     def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
-        """Check whether a range ends where the last planned range of its table ends."""
+        """Return whether no later range of the table is left to fill in the plan."""
         return all(
             model.intervals.ranges[-1].end <= interval.end
             for model in self.plan.models
@@ -271,7 +271,7 @@ def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
 
 
 def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple[Columns, ...]]:
-    """Return, by table id, the sets of columns that models of a plan read from the table."""
+    """Return, for each table id, the sets of columns that need digests."""
     # The set of all columns is always included, for future readers. Tables without a skippable
     # reader have no sets.
     target = plan.target
@@ -287,7 +287,7 @@ def digest_sets(plan: Plan, resolver: Resolver, catalog: str) -> dict[str, tuple
 
 
 class Written:
-    """Tables that an apply has written so far, for its later reads."""
+    """Tables that an apply has written so far. Its later tasks read them in this state."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -136,7 +136,7 @@ class Workspace(Handles):
 
     @cached_property
     def models(self) -> Models:
-        """Models of the files, as Spark runs them."""
+        """Models of the project's files, for rendering and running their queries."""
         from vde_dagster.execution.plans.render_model import Models
 
         return Models(self)

@@ -186,7 +186,7 @@ def _with_types_in_place(
     query: str | None,
     reads: Sequence[Read],
 ) -> SemanticVersion:
-    """Include in-place type changes of parents' columns in a version."""
+    """Add the changed types of parents' columns to a version."""
     # These columns keep their versions. A new field affects only outputs that read the whole
     # column. A wider type affects every output that reads the column. Without a `query`, as for
     # Python code, all columns of the parents are read.
@@ -231,7 +231,10 @@ def _with_types_in_place(
 def _in_session(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
-    """Combine all versions with the Spark settings that affect computed values."""
+    """Return versions that also depend on the Spark settings of the model's session.
+
+    Only settings that affect computed values are included.
+    """
     settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)

@@ -266,7 +266,7 @@ class _Building:
 
 
 def _needs_catalog_columns(model: Model) -> bool:
-    """Return whether a model is a table of the project's catalog with undeclared columns."""
+    """Return whether a model is an external table whose columns must be read from the catalog."""
     kind = model.kind
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
 

@@ -35,7 +35,7 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The values of a key whose rows are computed again.
+    """Key values of the rows that a fill computes again.
 
     Args:
         key: Output columns of the query.
@@ -64,11 +64,11 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGroups:
-    """Gains and losses of the aggregates in a table's groups.
+    """Changes of the aggregates in a table's groups.
 
     Args:
-        key, totals, count: As in `semantics.refresh.merged.GroupSteps`.
-        query: Spark SQL of the contributions.
+        key, totals, count: See `semantics.refresh.merged.GroupSteps`.
+        query: Spark SQL of the amounts to add to each group's aggregates.
         since: The table's Iceberg snapshot whose rows change.
     """
 
@@ -148,7 +148,8 @@ class FillResult:
         bytes_read: The size of the files that the tasks scanned, without files of changed rows;
             None if the size of any file is unknown.
         notes: Warnings about the rows, shown to people who watch the fill.
-        why_all: Why all rows were computed although the task has changed rows; empty otherwise.
+        why_all: Reason why all rows were computed, although the task could have computed only
+            changed rows; or empty.
     """
 
     rows: int | None

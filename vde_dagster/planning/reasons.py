@@ -57,7 +57,7 @@ class Reason:
 
     Args:
         names: The names that the reason's code requires.
-        parent: The model that causes it, for reasons about models that are read.
+        parent: The parent that causes the change or the work, if a parent is the cause.
         detail: Further text that the code requires.
         upstream: The model with the original change, if that is another model.
     """

@@ -66,12 +66,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """The state of a table's columns when a fill read them.
+    """The state of some columns of a table when a fill read them.
 
     Args:
-        snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
+        snapshot_id: The last Iceberg snapshot that changed these columns; None for a table without
+            rows.
         read_id: The Iceberg snapshot that was read. A reader of changes continues after it.
-        digests: Digests of the rows, by sets of columns that cover the columns read.
+        digests: Digests of the rows, by set of columns. The sets have all columns that were read.
         schema_id: Iceberg's id of the schema, for an external table.
         file: The name of the metadata file with this state.
         how: Which rows were read.
@@ -132,7 +133,7 @@ class FillFacts:
     Args:
         inputs: States of the inputs, by table.
         skipped: The skip, if nothing was computed.
-        lacks: Parent gaps, for a table that is replaced as a whole.
+        lacks: Ranges that parents lacked, for a table that is replaced as a whole.
         refresh: The way to compute rows, for a model that may refresh from changes.
     """
 
@@ -188,7 +189,7 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
 def compared(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Add to a fill's output the sets of columns whose values the fill did not change.
+    """Find the sets of columns that a fill did not change, and return its output with them.
 
     Args:
         earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.

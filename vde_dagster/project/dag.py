@@ -107,9 +107,9 @@ class AuditOrder:
     """The order of audits relative to fills.
 
     Args:
-        before: By model, the tables that its audits read and that are filled before the model, like
-            its parents.
-        late: By model, the tables that its audits read and that can only be filled after the model.
+        before: For each model, tables that only its audits read. They are filled before the model.
+        late: For each model, tables that its audits read and that can only be filled after the
+            model.
     """
 
     before: dict[ModelName, tuple[ModelName, ...]] = field(default_factory=dict)

@@ -425,10 +425,10 @@ class LoadedFile:
         path: Path relative to the project's root, or the name of a unit.
         uses: Other files that were read for it (a seed's CSV, imported modules, files that its
             macros opened), or would have been read if they existed.
-        variables: Environment variables that were read for it; `*` for all.
+        variables: Environment variables that were read for it; `*` means all variables.
         catalogs: Catalogs that the file names, but the settings do not list.
         repeatable: Whether the content depends only on the file, `uses` and `variables`.
-        unread: Descriptions of the file's parts that have no effect, for a warning.
+        unread: Parts of the file that have no effect, described for a warning.
     """
 
     path: Path

@@ -88,7 +88,10 @@ class _Budget:
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the number of characters and items of a value; shared parts count repeatedly."""
+        """Return the number of characters and items in a value.
+
+        Shared parts are counted each time.
+        """
         if isinstance(value, str):
             return len(value)
         if not isinstance(value, _NESTED):
@@ -464,7 +467,7 @@ class _BoundedFormatter(SandboxedFormatter):
 
 
 def _bound_nodes(node: nodes.Node) -> None:
-    """Wrap loops, concatenations, comparisons and keys in filters that charge the budget."""
+    """Make loops, concatenations, comparisons and keys in a template charge the budget."""
     for child in node.iter_child_nodes():
         _bound_nodes(child)
     for field in node.fields:

@@ -500,9 +500,10 @@ def _variable(match: re.Match[str]) -> str:
 
 
 def remember_secrets(value: Any, name: str = "") -> None:
-    """Register secrets of settings for masking: values of `${NAME}`, and values with secret names.
+    """Register the secrets in settings, so that messages mask them.
 
-    `value` are settings or a part of them, `name` is the part's name.
+    Secrets are the values of `${NAME}`, values whose key suggests a secret, and passwords in URLs.
+    `value` is the settings or a part of them, and `name` is the key of this part.
     """
     if isinstance(value, str):
         if "${" in value:
@@ -550,12 +551,15 @@ class ProjectIdentity:
         return owner.certain and self.name != owner.name
 
     def may_be_other(self, owner: ProjectIdentity) -> bool:
-        """Return whether the names differ, unless equal ids prove that this is the owner."""
+        """Return whether this may be another project than the owner of a state store.
+
+        This is true if the names differ, and equal ids do not prove that the project is the same.
+        """
         same = bool(self.id) and self.id == owner.id
         return not same and self.name != owner.name
 
     def or_known(self, owner: ProjectIdentity) -> ProjectIdentity:
-        """Return the identity to store: this identity, completed from the owner's."""
+        """Return this identity, with missing parts taken from the identity of the state's owner."""
         name = self.name if self.named else owner.name
         return ProjectIdentity(self.id or owner.id, name, self.named or owner.named)
 

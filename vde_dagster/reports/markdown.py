@@ -89,7 +89,10 @@ def plan_comment(
 
 
 def without_mentions(text: str) -> str:
-    """Insert an invisible word joiner after each `@` outside of code blocks."""
+    """Insert an invisible character after each `@`, so that Markdown mentions no user.
+
+    Code blocks stay unchanged.
+    """
     parts = text.split("```")
     return "```".join(
         part if number % 2 else _MENTION.sub("@\u2060", part) for number, part in enumerate(parts)
@@ -104,7 +107,7 @@ def _folded_section(section: Section) -> str:
 
 
 def _reasons(explanations: Sequence[str], room: int) -> str:
-    """Format the reasons of changed models within a length."""
+    """Format the reasons of changed models in at most `room` characters."""
     kept = list(explanations[:MAX_ROWS])
     while kept and sum(len(text) + 2 for text in kept) > room:
         kept.pop()

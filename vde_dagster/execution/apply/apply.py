@@ -202,7 +202,11 @@ class Applier:
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
-        """Return the environment's version, after checking that only runs changed it."""
+        """Return the number of the environment's current version.
+
+        Raises:
+            ConflictError: The environment has changed since the plan, and not only by runs.
+        """
         name = self.plan.environment
         base = self.handles.store.versions.current_base(name, self.plan.base_version)
         if base is None:

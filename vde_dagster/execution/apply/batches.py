@@ -252,8 +252,8 @@ def newest_fills(
 ) -> Iterator[tuple[FillRecord, IntervalSet, float]]:
     """Yield the newest fills of some ranges.
 
-    Each fill comes with the part of the ranges that no newer fill covers, and with that part's
-    share of the fill's range.
+    Each fill is yielded with the part of the ranges that it was the last to fill, and with the
+    share of this part in the whole range of the fill.
     """
     left = wanted
     for fill in handles.store.fills.log(table_id):

@@ -136,7 +136,7 @@ def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exceptio
 
 
 def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
-    """Yield the models that are inlined into a model's query, directly or not."""
+    """Yield the models that are inlined into a model's query, directly or through others."""
     seen = {snapshot.name}
     left = list(snapshot.parents)
     while left:

@@ -135,7 +135,7 @@ class RangeFiller:
         """Audit and record ranges that were committed but not recorded.
 
         Args:
-            again: Whether the plan refills ranges that were filled before it.
+            again: Whether the plan fills ranges again that were filled before the plan.
 
         Returns:
             Ranges recorded as filled (UTC).

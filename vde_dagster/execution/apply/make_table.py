@@ -102,7 +102,10 @@ def _change(
     lease: Lease,
     preview: PhysicalTable | None,
 ) -> PhysicalTable:
-    """Add a definition's columns to a table, and create the branch for its preview."""
+    """Add the columns of a definition to a table.
+
+    If `preview` is given, also create its branch of the table.
+    """
     store = lakehouse.store
     _require_named_fields(store, table, snapshot)
     by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
@@ -145,7 +148,7 @@ def _change(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
-    """Check that no environment's view reads the whole of a nested column that gets new fields."""
+    """Check that each view of a nested column that gets new fields names the fields it reads."""
     # Such a view would fail, because the column's type would differ from the view's.
     grown = extended(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
@@ -168,7 +171,7 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
 def _types_by_version(
     planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the analyzed types of a definition's columns, by `PhysicalColumn.version`."""
+    """Return the analyzed type of each column of a definition, by the column's version."""
     physical = dict(column_map(snapshot, planned))
     return {
         column.version: types[physical[column.name]]

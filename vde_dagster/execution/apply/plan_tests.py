@@ -170,7 +170,10 @@ def _name(test: UnitTest) -> str:
 
 
 def _key(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> str:
-    """Hash the test, the model's text (with its tested CTEs) and the types of its inputs."""
+    """Hash everything that a test's result depends on.
+
+    This is the test, the code of its model, and the types of the model's inputs.
+    """
     model = snapshots[test.model].model
     code = model.python
     python = None if code is None else (code.entrypoint, sorted(code.files.items()))

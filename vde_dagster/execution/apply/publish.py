@@ -106,7 +106,7 @@ def publish_plan(
 
 
 def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
-    """Return the change of a table that is reused in place with another definition."""
+    """Return how a table changes when a new definition reuses it in place."""
     assert model.table is not None
     assert model.in_place is not None
     table = tables[model.table.id]

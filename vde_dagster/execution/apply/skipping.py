@@ -184,7 +184,10 @@ class Skipping:
         return self._last_fill(table)[0]
 
     def _last_fill(self, table: PhysicalTable) -> tuple[States, int | None]:
-        """Return the inputs and the commit of a table's last fill, if nothing was written since."""
+        """Return the inputs and the commit of a table's last fill.
+
+        Return no inputs and no commit if the table was written after this fill.
+        """
         last = self._handles.store.fills.latest([table.id]).get(table.id)
         commit = last.as_skipped().commit if last is not None else None
         if last is None or last.facts.inputs is None or not self._holds(table, commit):
@@ -192,7 +195,7 @@ class Skipping:
         return last.facts.inputs, commit
 
     def inputs_of_definition(self, filler: Snapshot, table: PhysicalTable) -> States:
-        """Return `last_inputs` if the last fill used the model's current definition.
+        """Return `last_inputs`, after checking that the last fill used the current definition.
 
         Raises:
             ComputesAllError: The table changes in place, and another definition filled it last.

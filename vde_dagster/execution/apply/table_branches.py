@@ -113,7 +113,10 @@ class Target:
         return LeftOver(recorded, known, commits)
 
     def _has_stale(self) -> bool:
-        """Check whether commits on the attempt's branch may be older than their inputs."""
+        """Return whether rows on the attempt's branch may be outdated.
+
+        They are if their inputs may have been restated after the rows were computed.
+        """
         store = self.lakehouse.store
         since = store.outdated.since(self.table.id)
         if since is None:
@@ -193,7 +196,10 @@ class Target:
     def record(
         self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
     ) -> None:
-        """Record a filled and audited range, as pending or together with a move of `main`.
+        """Record a filled and audited range.
+
+        If the rows wait for the publication, the range is recorded as pending. Otherwise `main` is
+        moved to the commit in the same transaction.
 
         Args:
             result: The commit on the attempt's branch with the range.
@@ -236,7 +242,7 @@ class Target:
         self._change(change, "fill.advance", filled)
 
     def note(self, kind: Progress, interval: Interval, **more: Any) -> None:
-        """Report the progress of the attempt to fill a range."""
+        """Record a step of the progress in filling a range, for observers of the apply."""
         attempt = FillRecord(self.table.id, interval, self.own.plan_id, branch=self.branch)
         self.lakehouse.store.fills.note(kind, attempt, **more)
 

@@ -23,7 +23,8 @@ def run_virtual_update(
     """Run the waiting statements of an environment, each at least once.
 
     Returns:
-        Statements that failed, or that are left to a process working on the environment.
+        Statements that failed, and statements that another process must run, because it holds the
+        environment's lease.
     """
     # A failing statement does not prevent other statements from running. The next apply retries it.
     # The engine is started, and the environment locked, only if a statement waits.

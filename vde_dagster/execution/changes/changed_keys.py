@@ -57,10 +57,10 @@ class ComputesAllError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Table at the state that an earlier fill read.
+    """State of an input table when an earlier fill read it.
 
     Args:
-        other: The earlier table, if the model has another table now.
+        other: The table that the earlier fill read, if the input model has a new table now.
     """
 
     state: InputState
@@ -154,7 +154,9 @@ def _find_refresh(
 
 
 def earlier_reads(tasks: PlanTasks, reads: Sequence[TableRead], seen: States) -> dict[str, Earlier]:
-    """Return the state that the last fill read of each table, or of the table's predecessor.
+    """Return the state of each input table that the last fill read.
+
+    If an input model has a new table since then, the state of its earlier table is returned.
 
     Raises:
         ComputesAllError: A table was not read before, or its predecessor is unknown.
@@ -189,7 +191,7 @@ def _table_model(tasks: PlanTasks, read: TableRead) -> ModelName | None:
 
 
 def spell_table(catalog: str, read: TableRead) -> str:
-    """Return a table's key in a schema for analysis: its name with catalog, in lower case."""
+    """Return a table's full name in lower case, which is its key in schemas for analysis."""
     return f"{catalog}.{read.ref}".lower()
 
 
@@ -244,7 +246,7 @@ class _Input:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the number of added or removed copies of each row can be determined."""
+        """Whether it can be determined how many copies of each row were added or removed."""
         from vde_dagster.semantics.refresh.trees import has_exact_equality
 
         types = [self.types.get(name, "") for name in self._read]
@@ -253,7 +255,7 @@ class _Input:
 
     @property
     def _has_plain_commits(self) -> bool:
-        """Whether the files that the commits added contain exactly the added rows."""
+        """Whether the new files of the table contain exactly the rows that were added."""
         return self.only_added and isinstance(self._way(), tuple)
 
     def _changed(self, *, signed: bool) -> str:
@@ -321,7 +323,7 @@ class _Input:
         return weigh_versions(self._replaced(), self._pinned(self._now.read_id), pairs)
 
     def _replaced(self) -> str:
-        """Return a query for the predecessor table's rows, as the last fill read them."""
+        """Return a query for the rows that the last fill read from the input's earlier table."""
         tasks, old = self.tasks, self._was.other
         assert old is not None
         new = {**tasks.target.tables, **tasks.written.tables}[self.read.key]

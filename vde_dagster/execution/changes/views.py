@@ -146,7 +146,7 @@ _SOON = timedelta(hours=1)
 
 
 def lasting_versions(handles: Handles) -> list[int]:
-    """Return the versions of production that no cleanup will delete soon, ascending."""
+    """Return the versions of production that the next cleanups will keep, ascending."""
     from vde_dagster.lakehouse.maintenance.janitor import retention_policy
     from vde_dagster.state.retention import kept_versions
 
@@ -180,7 +180,7 @@ class VersionsOfViews:
         return has_rows and self._last_kept(point) is not None
 
     def _last_kept(self, point: ChangePoint) -> int | None:
-        """Return the last kept version among the versions of a change point, or None."""
+        """Return the last version of a change point that is still kept, or None."""
         end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
         last = self.kept[end - 1] if end else 0
         return last if last >= point.first else None

@@ -40,7 +40,10 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of an environment's audits in topological order, and models without rows yet."""
+    """Results of the audits of an environment, in topological order.
+
+    `unbuilt` are the models that have no rows yet.
+    """
 
     run: AuditRun
     results: tuple[AuditedRange, ...]

@@ -178,7 +178,7 @@ class VersionChange:
     """Version of an environment with its changes.
 
     Args:
-        told: Description of the plan's attachments, such as signatures.
+        told: Text about attachments of the applied plan, such as signatures.
     """
 
     version: EnvironmentVersion

@@ -129,7 +129,10 @@ def common_grain(handles: Handles, first: str, second: str) -> tuple[str, ...]:
 
 
 def table_in_spark(handles: Handles, text: str) -> str:
-    """Quote `schema.table`, of the project's catalog, or `catalog.schema.table`."""
+    """Quote a table's name, given as `schema.table` or `catalog.schema.table`.
+
+    Without a catalog, the table is in the project's catalog.
+    """
     parts = ModelName.split(text)
     if len(parts) == 2:
         parts = [handles.settings.catalog, *parts]
@@ -267,7 +270,10 @@ class TableDiff:
         self.not_compared = tuple(name for name in others if name not in self.columns)
 
     def counts(self) -> str:
-        """Build a query that counts common, unmatched and different rows (also by column)."""
+        """Build a query that counts common, unmatched and different rows.
+
+        It also counts the different values of each column.
+        """
         differs = [f"NOT (s.c{i} <=> t.c{i})" for i in range(len(self.columns))]
         both = "s.there AND t.there"
         whole = f"{both} AND ({' OR '.join(differs)})" if differs else "false"

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GoingBack:
-    """Tables of an old version, by id: moved back, pinned or gone.
+    """Effects of a rollback on the tables of the old version. The keys are the tables' ids.
 
     Args:
         returns: Tables whose rows or filled ranges go back to the old version.
         changed: Ranges (UTC) whose rows change for readers.
         rows: Number of rows in moved tables now and afterwards, if known.
         models: Models that the tables serve.
-        held: Pinned states of other environments' tables, which do not move.
-        others: Current states of moved tables that other environments keep, by environment.
+        held: Snapshots to pin of tables that belong to other environments. Such tables do not move.
+        others: For each other environment, the current snapshots of moved tables that it keeps.
     """
 
     returns: Mapping[str, Return] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class GoingBack:
         return {name for table_id in moving for name in self.models[table_id]}
 
     def model_rows(self) -> dict[ModelName, tuple[int | None, int | None]]:
-        """Return the numbers of rows of the changed models, now and afterwards, if known."""
+        """Return the number of rows of each changed model before and after, if known."""
         return {
             name: self.rows[table_id]
             for table_id, one in self.returns.items()
@@ -186,7 +186,7 @@ class _Looking:
         )
 
     def _still_true(self, lines: Mapping[str, _Lines]) -> dict[str, Return]:
-        """Return the tables to roll back, with the filled ranges that remain valid."""
+        """Return the tables that the rollback restores, with the filled ranges that stay valid."""
         ids = {self.old.entries[self.models[one][0]].snapshot_id for one in lines}
         fillers = self.store.snapshots.load(sorted(ids))
         given_up = self.store.outdated.ranges_by_table(lines)
@@ -283,7 +283,7 @@ def _redone(snapshot: Snapshot, filled: IntervalSet, lost: IntervalSet) -> Inter
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """Model that a rollback restores, whose table other definitions have filled since.
+    """Model that a rollback restores, but whose table was filled by later definitions.
 
     Args:
         again: Columns that are visible again. They are NULL in the rows filled since.
@@ -328,11 +328,11 @@ def reverted(
     among: Iterable[ModelName],
     moved: Collection[ModelName] = (),
 ) -> tuple[Reverted, ...]:
-    """Return the models of an old version whose tables changed in place since.
+    """Return the models of an old version whose tables were changed in place after it.
 
     Args:
         state: Snapshots and tables of the old version.
-        moved: Models whose tables move back, which removes the ranges filled since.
+        moved: Models whose tables move back. Their later ranges are removed by the rollback.
     """
     found = []
     for name in sorted(among):

@@ -70,7 +70,7 @@ class RollbackResult:
         environment: The environment's new version, equal to an old one.
         restored: Number of the old version.
         missing: Ranges of changed models to compute with `vde run`.
-        reverted: Models whose tables changed in place since, with their content now.
+        reverted: Models whose tables were changed in place after the old version.
         moved: Models whose tables move back, with the number of rows afterwards if known.
         held: Models with tables of other environments, pinned until the next plan or run.
         holding: Models that other environments keep at their current data, by environment.
@@ -289,7 +289,7 @@ def _part(
     moved: set[TableRef],
     returning: Collection[ModelName],
 ) -> Environment:
-    """Return an old version without models that are unchanged and not needed for the rollback."""
+    """Return an old version with only the models that a rollback to it needs."""
     # The rollback needs models whose entry differs, models without a table, models whose view
     # another program changed, and models whose table moves back. If a needed model has no table,
     # the queries of its parents are needed, too. If it declares no start, the starts of its parents

@@ -57,7 +57,10 @@ class Finding:
 
 
 class Linter:
-    """Checks models with the rules in the settings, or with given rules as warnings."""
+    """Checks models with rules.
+
+    The rules are those in the settings. If other rules are given, their violations are warnings.
+    """
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
         self._settings, self._models = project.settings, project.models
@@ -265,7 +268,10 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return a finding for each unknown column of a model (in `among`) that a reader names."""
+    """Return a finding for each column that a reader names and its model lacks.
+
+    `among` limits the findings to some models.
+    """
     found = []
     for reader, model, problem in unknown_columns_read(readers, snapshots):
         if among is None or model in among:

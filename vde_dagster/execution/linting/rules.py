@@ -177,7 +177,10 @@ class ModelView(Model):
         return tuple(n for n, p in parents if p.model.kind.is_external and not p.model.source)
 
     def violation(self, message: str, *words: str) -> Violation:
-        """Return a violation that points to words in the model's header, or to its beginning."""
+        """Return a violation at the place of the given words in the model's header.
+
+        Without words, the violation is at the beginning of the model.
+        """
         model = self.snapshot.model
         where = place_in_header(model, *words) if words else model.location
         return Violation(f"{model.name} {message}", where)

@@ -251,7 +251,7 @@ class _Analyser:
                 self._add(snapshot, error, audit)
 
     def _stand_in(self, snapshot: Snapshot, table: PhysicalTable, types: Mapping[str, str]) -> None:
-        """Represent a table by a query without rows, with the given column types."""
+        """Replace a table, which does not exist yet, by a query that returns no rows."""
         # If several models share the table, the query has the columns of all of them.
         known = self._types.setdefault(table.id, {})
         known |= {physical: types[name] for name, physical in column_map(snapshot, table)}

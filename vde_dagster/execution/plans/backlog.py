@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def with_backlogs(handles: Handles, plan: Plan, state: WarehouseState) -> Plan:
-    """Add backlogs (unread changes of inputs) to a plan's models that consume changes."""
+    """Add the unread changes of inputs to each model of a plan whose fills read changes."""
     read_by_changes = {
         model.name: model.table
         for model in plan.models

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Missing ranges, by the environment whose run computes them.
+    """Missing ranges of models, and the environment whose run will compute them.
 
     Args:
         by_environment: Missing ranges (UTC) by model.
         units: Number of missing intervals by model.
-        backlogs: Unread changes of models that consume changes, due or not.
+        backlogs: Unread changes of inputs by model, for all models whose fills read changes.
     """
 
     # Production fills its own tables.
@@ -116,7 +116,7 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Add the tables of all environments that a plan's restatement makes outdated."""
+    """Add to a plan the tables, in all environments, that its restatement makes outdated."""
     if not plan.restates:
         return plan
     found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)

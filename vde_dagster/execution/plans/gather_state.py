@@ -99,7 +99,10 @@ def _part(
 def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add tables that models name by `physical_version` and that production does not show."""
+    """Add the tables that the property `physical_version` of models names.
+
+    Only tables that production does not show are added.
+    """
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
     entries = state.production.entries if state.production is not None else {}
@@ -187,7 +190,8 @@ def complete_state(
 
     Args:
         snapshots: The target's snapshots.
-        unreadable: Receives the ids of unreadable stored snapshots, which then do not raise.
+        unreadable: Receives the ids of stored snapshots that cannot be read. By default, such a
+            snapshot raises an error.
 
     Raises:
         StoreError: A snapshot of one of the environments cannot be read.

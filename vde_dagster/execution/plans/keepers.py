@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Additional project files that an environment stores.
+    """Functions of a plug-in that stores further project files with an environment.
 
     Args:
         text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
             files must give equal texts.
-        readers: Returns the readers of models in the stored text; None without a text.
+        readers: Returns the readers of models that the stored text declares, or None without a
+            text.
         what: Kind of the readers.
     """
 
@@ -53,7 +54,7 @@ def find_readers(
 
 
 def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add the project files that plug-ins store with the environment to a plan.
+    """Add to a plan the project files that plug-ins store with its environment.
 
     Args:
         kept: Current texts of the environment, by plug-in.

@@ -239,7 +239,12 @@ def _identity(handles: Handles) -> dict[str, str]:
 
 
 def _require_state(handles: Handles, found: PlanFile) -> None:
-    """Raise a UsageError that lists the differences if a file's plan is for another state."""
+    """Check that a plan from a file is for this state.
+
+    Raises:
+        UsageError: The plan was rejected, or it is for another state; the message lists the
+            differences.
+    """
     plan = found.plan
     record = handles.store.plans.record(plan.id)
     if record is not None and record.status == "rejected":
@@ -305,7 +310,7 @@ def _seed_differences(handles: Handles, plan: Plan) -> Iterator[str]:
 
 
 def _current_definitions(plan: Plan) -> dict[ModelName, str]:
-    """Return the current definitions of a plan's environment, by model."""
+    """Return the id of the definition that the environment has of each model in a plan."""
     # The plan of a new environment is compared with production.
     if not plan.base_version:
         return {}

@@ -44,7 +44,11 @@ def parse_json(data: bytes) -> Any:
 
 
 def require_spelling(path: Path, data: bytes, content: Mapping[str, Any]) -> None:
-    """Raise a UsageError with the line if a file differs from `file_bytes` of its content."""
+    """Check that a plan's file is in the canonical form that `file_bytes` writes.
+
+    Raises:
+        UsageError: The file differs; the message has the first line that differs.
+    """
     spelled = file_bytes(content)
     if spelled == data:
         return

@@ -59,7 +59,7 @@ class ProvenPlan(Plan):
 
     @property
     def as_written(self) -> Plan:
-        """The original plan."""
+        """The plan with its original fields."""
         return self.written or self
 
 
@@ -202,7 +202,7 @@ def _refills(handles: Handles, plan: Plan) -> bool:
 
 
 def _filled(handles: Handles, plan: Plan) -> dict[ModelName, IntervalSet]:
-    """Return the ranges, by model, that a plan refills although they are filled."""
+    """Return the filled ranges that a plan fills again, by model."""
     store = handles.store
     works = {
         model.table.id: model
@@ -293,12 +293,15 @@ def _tables(handles: Handles, plan: Plan, current: Environment | None) -> Iterat
 
 
 def _is_deployed(there: PhysicalTable, table: PhysicalTable) -> bool:
-    """Check whether a table differs only by a change in place that was published meanwhile."""
+    """Return whether a stored table equals a plan's table, except for a change in place.
+
+    Such a change may have been published after the plan was created.
+    """
     return (there.ref, there.preview) == (table.ref, table.preview) and there.mixed
 
 
 def _is_designed(table: PhysicalTable, snapshot: Snapshot, plan: Plan) -> bool:
-    """Check whether a planned table is as the planner would create it for a definition."""
+    """Return whether a table in a plan equals the table that the planner would create."""
     sharing = {m.snapshot_id for m in plan.models if m.table is not None and m.table.id == table.id}
     for key in sharing:
         other = plan.snapshots.get(key or "")
@@ -367,7 +370,7 @@ _COMPARED = (
 
 
 def _differs(snapshot: Snapshot, built: Snapshot) -> str | None:
-    """Return the first part of a snapshot that does not follow from its definition."""
+    """Return the first field of a stored snapshot that its definition does not imply, or None."""
     # Its stored id is the hash of its bytes, which reading has checked. A package that writes more
     # fields gives the same content another id, so ids are computed again before they are compared.
     snapshot = identified(snapshot)

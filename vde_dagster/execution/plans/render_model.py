@@ -178,7 +178,10 @@ class Models:
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:
-    """Yield the parents whose table does not exist yet, including the parents of views."""
+    """Yield the models that a query reads and whose tables do not exist yet.
+
+    If the query reads a view, the models that the view reads are included.
+    """
     for parent in snapshot.parents:
         binding = resolver.resolve(parent)
         if binding.table is not None and not binding.table.created:

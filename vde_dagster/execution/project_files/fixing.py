@@ -140,7 +140,7 @@ def _take(
     chosen: list[tuple[SourceLocation, Fix]],
     before: Iterable[ProjectError],
 ) -> bool:
-    """Apply fixes together or, if the result has an error, one by one."""
+    """Apply all fixes together. If the result has a new error, apply them one by one."""
     known = {_identity(mistake) for mistake in before}
 
     def is_right(texts: Mapping[str, str]) -> bool:

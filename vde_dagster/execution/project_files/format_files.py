@@ -138,7 +138,11 @@ def _lay_out(handles: Handles, path: str, done: Formatted, spare: dict[str, str]
 
 
 def _skip_changed_meaning(handles: Handles, done: Formatted, spare: Mapping[str, str]) -> None:
-    """Replace texts that would change a model by the text in `spare`, or skip their files."""
+    """Undo formatting that would change a model.
+
+    The file gets the text in `spare`. If this text would also change the model, the file is
+    skipped.
+    """
     before = handles.snapshots()
     while done.texts:
         wrong = _changed_files(handles, before, done.texts)

@@ -63,7 +63,7 @@ class Answer(Generic[T]):
     """An engine's result of a query.
 
     Args:
-        shown: Version of the environment that the whole result was read from.
+        shown: Version of the environment that the query has read.
         read_live: External tables that were read in their current state.
     """
 
@@ -258,7 +258,10 @@ class Queries:
         *,
         views: bool = False,
     ) -> Answer[T]:
-        """Run a query over a version's tables at their pins, or over the environment's views."""
+        """Run a query over the pinned tables of a version.
+
+        If `views`, the query reads the environment's views instead.
+        """
         from vde_dagster.execution.changes.reading import expand_changes
         from vde_dagster.execution.query.query_rules import check_query
 

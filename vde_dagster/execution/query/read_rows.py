@@ -56,7 +56,7 @@ class ShownRows:
         return pa.schema([pa.field(name, own.field(once).type) for name, once in self.once.items()])
 
     def files_shared_with(self, other: ShownRows) -> frozenset[FileState]:
-        """Return the files that have the same rows in both states."""
+        """Return the files that both states have with the same rows."""
         from vde_dagster.lakehouse.rows.scan import file_states
 
         one, two = self.table, other.table
@@ -186,7 +186,7 @@ def _shown(metadata: dict[str, Any], entry: Entry, table: PhysicalTable) -> Stat
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """State of a table, under the names of a model's columns."""
+    """State of a model's table, whose rows are read under the names of the model's columns."""
 
     # Columns with equal values share a column of the table, and are read once.
     handles: Handles
@@ -240,7 +240,7 @@ class _Reading:
         )
 
     def to_rows(self) -> ShownRows:
-        """Return the rows under the model's column names."""
+        """Return the rows as a table with the model's column names."""
         table = as_pinned(self.table, self.metadata, self.state[1])
         physical = dict(column_map(self.snapshot, table))
         read: dict[str, str] = {}

@@ -71,7 +71,7 @@ class EnvironmentContents:
         is_past: Whether tables are described as they were at each version, not as they are now.
         known: Snapshots already read, by id.
         publications: Maximum number of versions per history.
-        compared: Versions to compare with all others, but not to show.
+        compared: Versions that are compared with all others, but are not shown themselves.
     """
 
     workspace: Workspace

@@ -358,7 +358,7 @@ class EnvironmentDifference:
 
     Args:
         new: Name of the first environment or version (`dev`, `prod@41`). `old` names the second.
-        tables: Models with equal definitions but different tables, or two states of one table.
+        tables: Models with equal definitions, but different tables or different states of a table.
         data: Models whose rows differ or may differ, if both versions still have their data.
     """
 

@@ -32,7 +32,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the later version and the earlier column that it continues, if any."""
+    """A column of the later version, with the matching column of the earlier version or None."""
 
     after: ViewColumn
     before: ViewColumn | None

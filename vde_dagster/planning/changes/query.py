@@ -57,8 +57,8 @@ def read_by(
         pinned_only: Whether only these two snapshots may be read, because no others are kept.
 
     Returns:
-        The legs of commits to read, back to the common ancestor, then forwards; None if reading
-        both snapshots as a whole is required, or is less work.
+        The ranges of commits to read: first back to the common ancestor, then forwards. None if
+        both snapshots must be read as a whole, or if this is less work.
     """
     # Iceberg's changelog returns the rows of a range of commits only if no delete files exist
     # ("Delete files are currently not supported in changelog scans"), even for a range that only
@@ -140,7 +140,10 @@ class Step:
     publication_id: str | None
 
     def marks(self, change: str) -> str:
-        """Write the leading columns of a change, given the SQL expression of its kind."""
+        """Write the columns that describe a change, which come before the model's columns.
+
+        `change` is an SQL expression for the kind of the change.
+        """
         escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
@@ -204,7 +207,7 @@ def is_comparable(type_: str) -> bool:
 
 
 def weigh_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
-    """Write the query of all rows of two versions with their weights.
+    """Write the query of all rows of two versions, with the weights -1 and 1.
 
     Pass None for a version that has no view.
     """
@@ -251,7 +254,7 @@ def weigh_lineage(
     """Write the query of rows written since an older snapshot, and of the rows that they replace.
 
     Args:
-        pairs: Columns that have the same place in both versions.
+        pairs: Columns that read the same physical column in both versions.
         older_types, newer_types: Spark SQL types by column, in each snapshot's schema.
     """
     columns = [pair.after for pair in pairs]
@@ -346,7 +349,7 @@ def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = Fals
 
 
 def _before(pair: ColumnPair) -> str:
-    """Write the earlier version's value of a column, cast to the later type."""
+    """Write SQL for a column's value in the earlier version, cast to the later type."""
     old = pair.before
     return _cast(quote(old.name) if old else "NULL", old.type if old else None, pair.after.type)
 
@@ -391,7 +394,7 @@ class ColumnsOfSteps:
         return tuple(pair.after for pair in self.pairs[-1]) if self.pairs else self.first
 
     def at(self, step: int) -> tuple[ColumnPair, ...]:
-        """Return the last step's columns, each paired with the matching column of a step (from 1).
+        """Return the last columns of the view, each paired with its column after a step (from 1).
 
         The pair of a column that was added after the step has None.
         """

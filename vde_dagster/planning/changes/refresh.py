@@ -100,7 +100,7 @@ class Refresh:
         tables: Names of the inputs whose changes are read.
         key: Output columns of the keys or groups.
         sizes: Sizes for choosing the method; None if unknown.
-        changes: The part of the table that changes: rows of keys, single rows, or merged groups.
+        changes: Which rows the fill replaces: all rows of some keys, single rows, or groups.
         estimate: Estimated seconds of both methods; None if the model does not choose.
     """
 
@@ -203,11 +203,11 @@ NEWEST = 30
 
 @dataclass(frozen=True, slots=True)
 class RefreshCosts:
-    """Costs in seconds of a fill's two methods: all rows, or only the rows that changes affect.
+    """Factors that estimate the seconds of a fill by each of its two methods.
 
     Args:
-        whole: Factors of the rule of thumb's seconds, in the order of `_parts`.
-        changes: The same for a refresh from changes.
+        whole: Factors for computing all rows. They multiply the four results of `_parts`.
+        changes: Factors for computing only the rows that changes affect.
     """
 
     whole: tuple[float, ...] = (1.0,) * 4
@@ -374,7 +374,10 @@ _ROUNDS = 8
 def _minimize(
     squares: Sequence[Sequence[float]], products: Sequence[float], start: Sequence[float]
 ) -> list[float]:
-    """Return factors of at least `_LEAST_FACTOR` with the least sum of squares."""
+    """Solve a least-squares problem for factors of at least `_LEAST_FACTOR`.
+
+    `squares` and `products` are the normal equations, and `start` has the first guess.
+    """
     found, moved = list(start), 1.0
     for _ in range(_MOST_STEPS):
         if moved < _SAME:

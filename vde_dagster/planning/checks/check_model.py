@@ -172,7 +172,7 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that replaces whole partitions with the rows of shorter intervals."""
+    """Find a model whose fills replace longer partitions with the rows of shorter intervals."""
     # A query that reads more than its interval is correct, for example one with `@start_date` in an
     # hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be
     # correct.
@@ -448,7 +448,10 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 
 
 def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Check a merge's assignments as a query over the new row and the table's row."""
+    """Find mistakes in the assignments of a merge.
+
+    The assignments are analyzed like a query over the new row and the row in the table.
+    """
     kind = known.model.kind
     if known.columns is None or not (kind.assignments or kind.conditions):
         return

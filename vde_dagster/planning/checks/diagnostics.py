@@ -130,7 +130,7 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
 
 
 def without_property(model: Model, name: str, text: str) -> Hint:
-    """Return the hint to remove a property, with its first occurrence in a SQL header."""
+    """Return the hint `text`, with a fix that removes a property from the header of a SQL model."""
     header = _header(model.source, model.location.line or 1) if model.python is None else []
     depth = 0
     for at, (before, token) in enumerate(pairwise(header), start=1):

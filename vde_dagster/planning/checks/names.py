@@ -355,7 +355,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
 
 
 def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parts of a file for stages that SQLMesh has and vde does not."""
+    """Find comparisons of `@runtime_stage` with a stage of SQLMesh that vde does not have."""
     for stage, place in compared_with(known.model, STAGE):
         if stage in _NO_STAGES:
             yield Problem(

@@ -33,7 +33,7 @@ class Reader(NamedTuple):
     """A model that reads a broken column or model.
 
     Args:
-        columns: The columns that depend on the break; empty if it affects all rows, or may do so.
+        columns: The columns that depend on the break. Empty if the break may affect all columns.
     """
 
     model: ModelName
@@ -76,7 +76,7 @@ class ContractBreak:
         return "widened" if self.widens else "retyped"
 
     def covers(self, other: ContractBreak) -> bool:
-        """Check whether another break is the same, with no more readers than this one."""
+        """Return whether another break is the same change, without additional readers."""
         return (
             (self.model, self.column, self.was, self.becomes)
             == (other.model, other.column, other.was, other.becomes)
@@ -120,7 +120,7 @@ def contract_breaks(
 
     Args:
         new: None if the model is removed.
-        among: The models that the environment shows now, which are searched for readers.
+        among: The models of the environment. Readers are searched among them.
     """
     # Unknown are types that only Spark can determine, and the columns of a star in a view that
     # cannot be analyzed.

@@ -20,13 +20,13 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 class Binding:
     """The relation that a model's name resolves to in an environment.
 
-    At most one of `table` and `external` is set; a model without either is a query that its readers
-    inline.
+    If the model has a table, `table` or `external` is set. Otherwise, the model is a query that is
+    inlined into its readers, and both are None.
 
     Args:
         columns: (output column, physical column) in output order, if there is a table.
         branch: The Iceberg branch to read, or None for `main`.
-        stand_in: A subquery that replaces a table that does not exist yet.
+        stand_in: A subquery to read instead of the table, because the table does not exist yet.
         commits: The commits to read, if not all rows are read.
         pinned: The earlier state of the table to read; None for its current state.
         fields: How to read nested columns, by output column (see `nested_columns`).
@@ -52,7 +52,7 @@ class Resolver:
         branches: Iceberg branches by table id, for tables that are written on a branch.
         production: Ids of production's tables.
         stand_ins: Subqueries that replace tables that do not exist yet, by table id.
-        commits: The commits to read, for models whose rows are not all read.
+        commits: The commits to read, by model. Of all other models, all rows are read.
         pinned: The states of tables to read, by table id.
     """
 

@@ -30,7 +30,7 @@ class Previewed:
     """A definition that an environment previews as a change in place, on a branch.
 
     Args:
-        anew: Environments that show the same definition with a separate, fully computed table.
+        anew: Environments that have computed the same definition into a separate table.
     """
 
     environment: str
@@ -180,7 +180,7 @@ def rehash(
 
 
 def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that makes rehashed snapshots extend production's tables as before."""
+    """Return a function that connects rehashed snapshots with production's tables again."""
 
     # The snapshots keep their inherited hashes, because the tables have rows of several
     # definitions.

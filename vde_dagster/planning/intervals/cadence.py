@@ -128,7 +128,7 @@ class Cadence:
     def filled_until(
         self, now: datetime, *, ignore_cron: bool = False, filled: IntervalSet = _NOTHING
     ) -> datetime:
-        """Return the exclusive end of the range to fill at an instant, including partial units.
+        """Return the exclusive end of the range that can be filled at an instant.
 
         Args:
             filled: The ranges (UTC) that are already filled.
@@ -145,7 +145,7 @@ class Cadence:
         return now if has < tick else has
 
     def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
-        """Return the wanted ranges whose units are completely filled (UTC)."""
+        """Return the parts of the wanted ranges that consist of completely filled units (UTC)."""
         # A unit that is wanted only in part, such as the current one, must be filled in that part.
         unit, found = self.unit, []
         for asked in wanted:

@@ -72,7 +72,11 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return `condition`, or one that parses the column if `condition` lists many values."""
+        """Return a condition for reading the rows of an interval.
+
+        The result equals `condition`, unless that would list many values. Then the result parses
+        the column and compares instants.
+        """
         shortest = finest(self.pattern)
         if shortest is None or not self._is_formatted or keeps_order(self.pattern):
             return self.condition(interval)

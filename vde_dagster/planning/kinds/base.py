@@ -52,9 +52,11 @@ class Meaning:
         return []
 
     def inputs(self, model: Model) -> Mapping[ModelName, Input]:
-        """Return how fills read each parent: by interval for kinds filled by intervals, else whole.
+        """Return how fills read each parent.
 
-        A parent read by commits must be a table that the model's query reads.
+        By default, kinds that are filled by intervals read the rows of an interval, and all other
+        kinds read the whole table. If a kind reads a parent by commits, the parent must be a table
+        in the model's query.
         """
         how = Input.BY_INTERVAL if model.kind.by_intervals else Input.WHOLE
         return dict.fromkeys(model.depends_on, how)

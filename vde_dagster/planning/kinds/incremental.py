@@ -45,7 +45,7 @@ class IncrementalMeaning(Meaning):
 
 @meaning_for(IncrementalByTimeRange)
 class TimeRangeMeaning(IncrementalMeaning):
-    """Rules of kinds whose fills replace the rows of an interval."""
+    """Hashing rules of kinds whose fills replace the rows of an interval."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
         """Return the row version, which also depends on the time column."""

@@ -171,7 +171,7 @@ def _literal_at(tokens: list[Token], index: int) -> str:
 
 
 def _makes_instants(query: str) -> bool:
-    """Return whether a query may concatenate texts to a word such as `now` and cast it to a time.
+    """Return whether a query may build a word such as `now` and cast it to a time.
 
     >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
     True

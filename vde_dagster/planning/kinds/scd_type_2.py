@@ -75,7 +75,7 @@ class ScdMeaning(Meaning):
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key with the start or the end of validity, and keys that audits check."""
+        """Return sets of columns that are unique in the table."""
         # Two versions of a key never start, or end, at the same time. With `as_dbt` they may, so
         # only the audited keys are returned. Audits check the whole table after every fill.
         kind = ScdType2.from_model(model)

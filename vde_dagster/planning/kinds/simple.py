@@ -48,7 +48,7 @@ class FullMeaning(WholeMeaning):
 
 @meaning_for(View, Embedded)
 class QueryMeaning(Meaning):
-    """Rules of a query that readers inline."""
+    """Hashing rules of kinds whose query is inlined into its readers."""
 
     def fill(self, model: Model, rows: str) -> str:
         """Return a hash of `rows`."""

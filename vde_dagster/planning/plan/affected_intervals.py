@@ -41,9 +41,9 @@ class Changed:
     """Ranges (UTC) whose rows a restatement changes.
 
     Args:
-        tables: Ranges by id of each table that the restatement computes again.
-        external: Ranges by external model selected for the restatement.
-        names: Ranges by model, for tables whose inputs are unknown.
+        tables: Changed ranges of the tables that the restatement computes again, by table id.
+        external: Changed ranges of the external models that the user selected.
+        names: Changed ranges by model. They are used for tables whose inputs are unknown.
         previews: Ids of the previews of these tables.
     """
 
@@ -54,13 +54,13 @@ class Changed:
     previews: Set[str] = frozenset()
 
     def reaches(self, entry: Entry) -> bool:
-        """Return whether an entry shows a restated table's rows."""
+        """Return whether a model's entry shows rows that the restatement changes."""
         if entry.table_id is None:
             return entry.name in self.external
         return entry.table_id in self.tables or entry.table_id in self.previews
 
     def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return this change with `previews`: the given tables that preview restated tables."""
+        """Return this change with the ids of the tables that preview a restated table."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
@@ -232,7 +232,7 @@ class _Found:
 
 
 def read_ranges(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
-    """Return the union of the changed ranges of a model's parents."""
+    """Return the union of the ranges where rows of a model's parents change."""
     return IntervalSet.union(shown[parent] for parent in snapshot.parents if parent in shown)
 
 

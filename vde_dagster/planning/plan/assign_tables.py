@@ -83,7 +83,10 @@ def _require_one_of_each(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Return whether production shows the definition of a snapshot that extends its table."""
+    """Return whether production already shows the definition of a snapshot.
+
+    The snapshot reuses a table of production in place.
+    """
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:
@@ -169,7 +172,10 @@ class _Assignment:
         return new_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
-        """Return the changed-in-place table that an environment shows for exactly this snapshot."""
+        """Return the table that an environment already shows for the same definition.
+
+        Only tables that were changed in place are searched.
+        """
         for environment in (self.state.target, self.state.production):
             entry = environment.entries.get(name) if environment is not None else None
             if entry is None or entry.table_id is None:

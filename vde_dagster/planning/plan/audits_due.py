@@ -31,8 +31,8 @@ def needs_audits(
 
     Args:
         old: The model's snapshot in the environment.
-        table: None for a view.
-        moving: Models, among the preceding ones, that are computed or changed.
+        table: The model's table, or None for a view.
+        moving: Models before this one that are computed or changed.
     """
     # Rows of a view must be audited again after every change of its parents.
     audits = snapshot.model.audits
@@ -62,7 +62,7 @@ def with_audits_of_others(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of unchanged rows if the audits also read a table that changes."""
+    """Add audits of models that the plan does not compute."""
     # External tables are audited before their readers are computed. Unchanged rows are audited
     # again if another table that the audits read changes. Tables that no environment shows are also
     # audited again if some of their audits run after the fills of other tables.
@@ -92,7 +92,7 @@ def with_audits_of_fills(
     """Choose the audits again for a plan that computes only some of its models.
 
     Args:
-        beside: Whether the plan keeps its other work, and therefore also its existing audits.
+        beside: Whether the plan also keeps its other work. Then it also keeps its existing audits.
     """
     # The audits of computed models run with their fills. This function adds the audits of views
     # over computed models, and of external tables that computed models read.

@@ -37,7 +37,7 @@ class ColumnsInPlace:
         types: Spark SQL types of the table's columns, by name.
         fields: The shown fields of nested columns, by output column.
         widened: The new types of columns that were widened in place, by output column.
-        unnamed: Columns that get fields although production's view reads the whole columns.
+        unnamed: Columns with new fields that production's view still reads as a whole.
     """
 
     plain: Snapshot
@@ -74,7 +74,7 @@ class ColumnsInPlace:
         return self
 
     def _continue(self, column: OutputColumn, old: OutputColumn) -> None:
-        """Compare a column with the table's column of the same name."""
+        """Compare a column of the new definition with the table's column of the same name."""
         self._compare(column, old)
         forward = self.base.forward
         earlier = dict(forward.widened).get(old.name) if forward is not None else None
@@ -228,5 +228,5 @@ def _change_of_fields(
 
 
 def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether `made` has all structs of `own`, with their fields in any order."""
+    """Return whether `made` has all structs of `own`. The order of their fields does not matter."""
     return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))

@@ -56,7 +56,7 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Return whether a view becomes a table with the same rows, which each fill replaces."""
+    """Return whether a view becomes a table that has the same rows after each fill."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
@@ -183,7 +183,7 @@ def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> Reason | None:
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
-    """Return the clauses that determine a query's rows."""
+    """Return the texts of the clauses that determine a query's rows, by kind of clause."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import read_query

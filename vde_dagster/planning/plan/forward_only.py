@@ -53,7 +53,7 @@ def is_concerned(
 
 
 def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Check that models exist for the options that allow destructive or additive changes.
+    """Check the patterns of models in the options that allow destructive or additive changes.
 
     Raises:
         UsageError: A pattern matches no model.
@@ -72,10 +72,10 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
 
 
 def require_used(options: PlanOptions, plan: Plan) -> None:
-    """Check that a plan with `--effective-from` has a change in place.
+    """Check that the option `--effective-from` can be used in a plan.
 
     Raises:
-        UsageError: The plan has no change in place, or the instant lies in the future.
+        UsageError: The plan has no change in place, or the option's instant is in the future.
     """
     since = options.effective_from
     if since is None:
@@ -113,10 +113,10 @@ class Finding:
     """A refusal of a change in place, or a warning.
 
     Args:
-        refuses: Whether the plan fails.
+        refuses: Whether the plan is refused.
         names: Other models of a shared table, environments that preview the change, or columns.
-        others: Environments that recompute the model instead.
-        changes: The column changes concerned.
+        others: Environments that have recomputed the model instead.
+        changes: The column changes that the problem is about.
     """
 
     # `reports/forward_only.py` has its text.
@@ -136,8 +136,8 @@ class ForwardOnly:
 
     Args:
         changes: Column changes of the models that extend a table.
-        previewed: Environments that already preview the reuse of production's table, by model.
-        findings: Refused changes, and warnings.
+        previewed: For each model, the environments that already preview its change in place.
+        findings: Problems that refuse the plan, and warnings.
     """
 
     state: WarehouseState

@@ -167,7 +167,10 @@ def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, .
 def next_in_order(
     snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
 ) -> IntervalSet:
-    """Return the first range of `within` if it starts where the filled ranges end, else nothing."""
+    """Return the first range of `within` that follows the filled ranges without a gap.
+
+    Return an empty set if there is a gap.
+    """
     cadence = snapshot.cadence
     whole = filled if cadence.partials else cadence.unit.align_inward(filled)
     begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
@@ -178,7 +181,10 @@ def next_in_order(
 
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Extend missing ranges, within limits, by the earlier intervals that lookback fills again."""
+    """Add to the missing ranges the earlier intervals that lookback fills again.
+
+    The result is limited to `within`.
+    """
     lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing
@@ -226,7 +232,7 @@ class Readiness:
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
     def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return the part of a model's missing intervals that may be filled."""
+        """Return the missing intervals of a model that its signals and its parents do not block."""
         parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
         blocked = IntervalSet.union(parents)
         passing = missing

@@ -68,7 +68,10 @@ class ParentCoverage:
     """Models computed only from files, such as seeds."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges that an incremental model fills without waiting for its parents."""
+        """Return the ranges where the data of a model's parents is complete.
+
+        An incremental model can be filled only in these ranges.
+        """
         cadence, out = snapshot.cadence, ALWAYS
         if _reads_whole(snapshot):
             return out
@@ -108,7 +111,7 @@ class ParentCoverage:
                 del self._waits[name]
 
     def lacking_intervals(self, name: ModelName) -> ParentGaps:
-        """Return the parent intervals that a full table lacks now, or will lack after its fill."""
+        """Return the intervals of parents whose rows a full table will lack after its next fill."""
         return {root: ranges for root, ranges in self._missing[name].items() if root != name}
 
     def catches_up(self, snapshot: Snapshot, table: PhysicalTable) -> bool:

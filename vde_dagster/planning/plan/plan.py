@@ -186,7 +186,7 @@ class PlannedViews:
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """A table computed from rows that a restatement replaces, but not itself restated.
+    """A table whose rows become outdated, because a restatement replaces rows that they come from.
 
     Args:
         environments: Environments that show the table, in order; empty if none does.

@@ -29,7 +29,7 @@ class PlanRequest:
         backfill: The models that are filled, or None for all.
         ready: Evaluates the signals of models; None blocks nothing.
         changes: Column changes of models that reuse a production table.
-        previewed: Environments that already preview the reuse of production's table, by model.
+        previewed: For each model, the environments that already preview its change in place.
         time_to_live: How long an environment other than production is kept.
         exposures: Exposures, such as dashboards, to check for broken columns.
     """
@@ -53,7 +53,7 @@ def plan_window(options: PlanOptions, now: datetime, default_start: datetime | N
     """Return the time range of a plan (UTC).
 
     Raises:
-        UsageError: The range is empty, or lies in the future; its last day may be today.
+        UsageError: The range is empty, or it ends after today.
     """
     start = utc(options.start) if options.start else None
     end = utc(options.end) if options.end else None

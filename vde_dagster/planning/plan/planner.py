@@ -128,10 +128,11 @@ class _Work:
 
     Args:
         intervals: The ranges to fill (UTC).
-        again: Whether a change in place fills ranges that the earlier definition has filled.
-        catches_up: Whether a full table is computed again for its slot.
-        early: Whether the table catches up because the run ignores crons.
-        parts: Filled parts of longer units, which do not count as filled.
+        again: Whether ranges that the earlier definition has filled are filled again after a change
+            in place.
+        catches_up: Whether a full table is computed again for the slot that it was computed for.
+        early: Whether this is done because the run ignores crons.
+        parts: Ranges that were filled as a part of a longer unit. They do not count as filled.
     """
 
     intervals: IntervalSet = field(default_factory=IntervalSet)
@@ -256,7 +257,7 @@ class _Planner:
     def _verdict(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[Change, Category | None, tuple[Reason, ...]]:
-        """Return a model's change, its category and reasons, from definitions, state and work."""
+        """Return a model's change, the change's category, and its reasons."""
         before = self.old.get(snapshot.name)
         change, category = classify(snapshot, before)
         reasons = self.reasons.explain(snapshot, before)
@@ -297,7 +298,10 @@ class _Planner:
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
-        """Return whether a model with restatement disabled loses rows by getting a new table."""
+        """Return whether a model gets a new table although its rows cannot be computed again.
+
+        This is true if restatement of the model is disabled and its current table has rows.
+        """
         entry = self.shown.get(snapshot.name)
         if (
             not snapshot.model.kind.disable_restatement
@@ -333,7 +337,7 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the layout of the environment's own table differs from the model's."""
+        """Return whether the plan must change the layout of an existing table."""
         # The table has the layout of the published model, or of the snapshot that created it.
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
@@ -389,7 +393,10 @@ class _Planner:
         return _Work(intervals | outdated, catches_up, bool(outdated), in_place, early)
 
     def _is_asked_early(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether a run that ignores crons computes a full table's current slot again."""
+        """Return whether the user has asked to compute a full table again before its next slot.
+
+        A run that ignores crons does this.
+        """
         asked = self.request.kind is PlanKind.RUN and self.request.window.ignore_cron
         if not asked or snapshot.is_incremental:
             return False
@@ -420,7 +427,7 @@ class _Planner:
         return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
 
     def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
-        """Return the change that the plan makes to a production table in place, or None."""
+        """Return how the plan changes a table of production in place, or None."""
         request, target = self.request, self.state.target
         if snapshot.forward is None:
             return None

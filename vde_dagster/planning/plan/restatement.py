@@ -167,7 +167,7 @@ def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> 
 
 
 class _Seen:
-    """The models processed so far, parents first."""
+    """State of a restatement while its models are processed, parents first."""
 
     def __init__(self, plan: Plan, protected: Set[str]) -> None:
         self.plan, self.protected = plan, protected
@@ -179,7 +179,10 @@ class _Seen:
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
-        """Return the restatement of a model, and record its effect on readers."""
+        """Return a model with the ranges to compute again.
+
+        Also record the ranges where the model's readers will see changed rows.
+        """
         idle = model
         if not beside:
             idle = replace(
@@ -243,7 +246,7 @@ class _Seen:
 
 
 def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
-    """Limit a run's plan to one model's missing intervals in some ranges (UTC)."""
+    """Limit a run's plan to the missing intervals of one model in the given ranges (UTC)."""
     # Whole units are filled. If the model fills intervals in order, earlier intervals are included.
     models = []
     for model in plan.models:
@@ -296,7 +299,7 @@ def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
 
 
 def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
-    """Return a restatement of an ended model's last intervals while lookback covers them."""
+    """Return a restatement of the last intervals of a model whose end has passed, if it is due."""
     # After the end no interval becomes due whose lookback would include these intervals, but late
     # rows can still arrive. Models that can only be computed again as a whole are left out.
     kind, cadence = snapshot.model.kind, snapshot.cadence

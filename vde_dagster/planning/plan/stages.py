@@ -56,7 +56,7 @@ class FillTables:
 
     @property
     def models(self) -> Names:
-        """The models in an order that respects `after`."""
+        """The models of `after`, each after the models that it depends on."""
         return tuple(parents_first({name: tuple(before) for name, before in self.after.items()}))
 
 
@@ -78,7 +78,10 @@ class ChangeLayouts:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Stage that commits views, branches, changes of tables in place and the environment's record.
+    """Stage that publishes the environment in one commit.
+
+    The commit contains the views, the branches of tables, the changes of tables in place, and the
+    environment's new version.
 
     Args:
         version: The environment's next version.

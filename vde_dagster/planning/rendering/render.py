@@ -96,7 +96,7 @@ def relations(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> Relation:
-    """Return `relation` as a function of the model's name alone."""
+    """Return a function that calls `relation` with a model's name and the given arguments."""
     return lambda name: relation(name, resolver, catalog, interval, execution_time)
 
 
@@ -142,7 +142,7 @@ def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
 
 
 def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
-    """Return names for tables without an alias, by `id`."""
+    """Return an alias for each table that has none. The keys are the `id`s of the expressions."""
     # If tables of one FROM have equal names in several schemas, their names include the schema.
     called: dict[tuple[int, str], list[exp.Table]] = {}
     for table in unnamed:

@@ -47,7 +47,7 @@ def serve_view(
     properties: Mapping[str, str] = MappingProxyType({}),
     doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model that has no table or shows a column twice.
+    """Define the view of a model that has no table, or that shows one column under two names.
 
     Args:
         types: The model's columns with their Spark SQL types.
@@ -191,7 +191,10 @@ def _has_more(node: exp.Expr, *parts: str) -> bool:
 
 
 def _item(item: exp.Expr, table: exp.Table) -> tuple[str, str] | Literal[False] | None:
-    """Return a selected item as (name, column), None for a star, or False for anything else."""
+    """Return a selected column as (name, column).
+
+    Return None for a star, and False for any other expression.
+    """
     name = None
     if isinstance(item, exp.Alias):
         name, item = item.alias, item.this

@@ -160,7 +160,7 @@ def trino_query(
 
 
 def _keep_values(tree: exp.Expr) -> None:
-    """Replace two operations that SQLGlot leaves unchanged, but Trino computes differently."""
+    """Rewrite two operations that have different results on Trino and on Spark."""
     # Spark truncates a fraction that is cast to an integer, while Trino rounds it. Spark's average
     # of decimals has four more digits. The types are unknown here, so this applies to all values.
     from sqlglot import exp
@@ -219,14 +219,15 @@ def _quote(identifier: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ViewWriter:
-    """A writer of views in one dialect, as two functions.
+    """Functions that write views in one dialect.
 
     Args:
-        select: Writes the query that reads a table. It takes the table, its (output column,
-            physical column), the catalog's name in the dialect, and the pinned state, if any.
-        query: Translates a view's query. It takes Spark SQL, the (column, Spark SQL type) of its
-            result, and the catalog's names in Spark and in the dialect. Returns None if the dialect
-            cannot express the query.
+        select: Writes the query that reads a table. Its arguments are the table, the pairs (output
+            column, physical column), the catalog's name in the dialect, and the pinned state or
+            None.
+        query: Translates a view's query from Spark SQL. Its arguments are the query, the pairs
+            (column, Spark SQL type) of its result, and the catalog's names in Spark and in the
+            dialect. It returns None if the dialect cannot express the query.
         named: Like `select`, with an additional argument: the fields of nested columns (`read` in
             the table, `shown` in the view), and of columns whose type may widen, by output column.
             Without `named`, views that name fields have no query in the dialect.

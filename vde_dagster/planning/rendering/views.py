@@ -198,7 +198,10 @@ def _reads_in_place(snapshot: Snapshot, resolver: Resolver) -> bool:
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return a view's properties, with a list of their names for later removal."""
+    """Return a view's properties, and a property with the list of their names.
+
+    The list shows which properties of the view can be removed later.
+    """
     if not given:
         return ()
     return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))

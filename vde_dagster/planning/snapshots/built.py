@@ -26,7 +26,7 @@ class Task(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Arguments of `checked_snapshot` that are equal for all models of a project."""
+    """Arguments of `checked_snapshot` that are the same for all models of a project."""
 
     scalar_functions: tuple[str, ...]
     functions: tuple[str, ...]

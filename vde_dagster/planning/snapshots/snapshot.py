@@ -128,7 +128,7 @@ class Snapshot:
 
     @property
     def meaning(self) -> str:
-        """Hash of name, versions, column names and order, and metadata (hex)."""
+        """Hash of everything that a definition means, as hex."""
         # Definitions that differ only in formatting, comments, or unused code have one meaning.
         columns = (part for column in self.columns for part in (column.name, column.version))
         own = (self.fill_version, self.metadata_hash, self.layout_hash)
@@ -185,7 +185,7 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The query's columns, with the versions that they have without an inherited table."""
+        """The columns with the versions that they would have in a table of their own."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)

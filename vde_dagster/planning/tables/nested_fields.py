@@ -114,8 +114,8 @@ def select_fields(has: str, added: Fields, shown: Fields) -> ShownFields:
     Args:
         has: The column's Spark SQL type in the table.
         added: The table's fields that were added in place, by their paths in the table.
-        shown: The definition's fields at every depth, in order; empty if the definition shows all
-            fields except those added in place.
+        shown: The definition's fields at every depth, in order. If it is empty, the definition
+            shows the fields that the column had from the beginning.
     """
     return _Showing(dict(added), shown).fields(has)
 
@@ -257,7 +257,7 @@ class FieldMerge:
     """Comparison of a column with a new definition of the column, field by field.
 
     Args:
-        same: Checks whether Iceberg stores two Spark SQL types without fields as one type.
+        same: Returns whether Iceberg stores two Spark SQL types as the same type.
         version: Computes the version of a new field from its path and its type.
         keeps_removed: Whether a field is kept if the new type lacks the field or changes its type.
         leaves_added: Whether a new field is left out.

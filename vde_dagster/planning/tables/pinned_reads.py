@@ -17,9 +17,10 @@ class PinnedTable:
 
     Args:
         snapshot_id: None for a table without rows.
-        columns: Spark SQL types of the table's columns when it was published; empty if only the
-            identity of the state matters.
-        there: Spark SQL types in the snapshot's schema, which engines use to read it.
+        columns: Spark SQL types of the table's columns when it was published. Empty if no columns
+            are read.
+        there: Spark SQL types in the snapshot's schema. Engines read the snapshot with this
+            schema.
     """
 
     snapshot_id: int | None

@@ -87,7 +87,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalTable:
-    """A table that serves every snapshot with its fill version and columns.
+    """A table in the lakehouse. It serves every snapshot with the same fill version and columns.
 
     Args:
         id: Unique id, which is also part of the table's location and is never reused.
@@ -98,7 +98,7 @@ class PhysicalTable:
         created: Whether the table exists in the catalog.
         computed_from: Sorted ids of the previews that its rows were computed from.
         mixed: Whether definitions of different meanings filled it, one after the other.
-        lacks: Parent gaps of the latest fill of a table that is written as a whole.
+        lacks: Ranges that parents lacked when a table that is written as a whole was last filled.
         parts: Units that were last filled in part.
     """
 
@@ -131,7 +131,10 @@ class PhysicalTable:
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
     def counted_by(self, unit: IntervalUnit) -> PhysicalTable:
-        """Return the table with the ranges that count as filled for a given interval unit."""
+        """Return the table with only the filled ranges that count for an interval unit.
+
+        Ranges that were last filled with a longer unit, before that unit ended, do not count.
+        """
         parts = self.parts_of_longer(unit)
         return replace(self, intervals=self.intervals - parts) if parts else self
 

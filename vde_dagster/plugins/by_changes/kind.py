@@ -10,10 +10,12 @@ from vde_dagster.api.kinds import Kind, Property
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByChanges(Kind):
-    """Table whose rows equal a full refresh at each cron tick; a fill computes only changed keys.
+    """Table whose fills compute only the rows of changed keys.
+
+    After each cron tick, the table has the same rows as after a full refresh.
 
     Args:
-        key: Output columns, which need not be unique: a fill replaces all rows of a key value.
+        key: Output columns. They need not be unique, because a fill replaces all rows of a key.
     """
 
     key: tuple[str, ...]

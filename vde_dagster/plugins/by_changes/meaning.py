@@ -17,7 +17,7 @@ class ByChangesMeaning(WholeMeaning):
         return super().rows(model, version)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key."""
+        """Return the key of the kind."""
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:

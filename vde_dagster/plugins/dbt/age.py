@@ -64,7 +64,10 @@ def recorded(manifest: Manifest, folder: Folder, inside: str) -> dict[str, Any]:
 
 
 def _macro_hash(folder: Folder, path: str, texts: list[str]) -> str:
-    """Return a file's hash if its macros equal the manifest's macros, otherwise `other`."""
+    """Return a file's hash if its macros equal the macros in the manifest.
+
+    Otherwise, return the text `other`.
+    """
     text = _text(folder, path)
     same = len(_BLOCK.findall(text)) == len(texts) and all(one in text for one in texts)
     return folder.hasher.hash(path) if same else "other"

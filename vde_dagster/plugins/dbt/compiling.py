@@ -136,7 +136,7 @@ class Compiler:
         return Compiled(f"{_CACHE}/{_FIRST}", later, hooks, seconds, left_out, empty)
 
     def _done(self) -> dict[str, Any] | None:
-        """Return the record of the last compile; None if its inputs changed since."""
+        """Return the record of the last compile, or None if its inputs have changed."""
         try:
             done: dict[str, Any] = json.loads((self.folder.root / _CACHE / _DONE).read_bytes())
         except (OSError, ValueError):
@@ -390,7 +390,7 @@ class Compiler:
         return ProjectError(f"dbt cannot compile the project: {what}", hint=hint, location=place)
 
     def _lacking(self) -> SourceLocation | None:
-        """Return the line of the first listed package that is not installed, if any."""
+        """Return the place of the first package in dbt's package files that is not installed."""
         top = self.folder.root / self.inside
         installed = {path.name for path in top.glob(f"{PACKAGES}/*")}
         for name in ("packages.yml", "dependencies.yml"):

@@ -112,7 +112,7 @@ class Hooks:
 
     @property
     def analyses(self) -> dict[str, str]:
-        """The text of an analysis for each run hook, by the name of the analysis."""
+        """Texts of the dbt analyses that make dbt render the run hooks, by analysis name."""
         nodes = self.manifest.nodes
         texts = (_OF_RUN.replace("{text}", nodes[one].raw_code) for one in self.runs)
         return {f"vde_hook_{number}": text for number, text in enumerate(texts)}
@@ -161,7 +161,7 @@ def _macros_by_name(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _is_known(text: str, macros: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a hook contains Jinja that dbt can render in a compile."""
+    """Return whether a hook contains Jinja, and dbt can render all of it in a compile."""
     jinja = " ".join(_JINJA.findall(_TABLE_ALONE.sub("", text)))
     waiting, seen = [jinja], set[str]()
     while waiting:

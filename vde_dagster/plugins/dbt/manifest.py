@@ -242,7 +242,7 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
         ephemeral: Names of ephemeral models, by the names of their common table expressions in the
             compiled code of the node and its tests.
         owner: Owner of the node's group.
-        given: Tables that a unit test replaces by its rows, by `Rows.input`.
+        given: Tables that unit tests replace by rows. The keys are the values of `Rows.input`.
         parents: Tables that a Python model reads.
         event_times: For a microbatch: the time column of each relation that it reads.
         later: Compiled code with `is_incremental()` being true; None if it is unknown.
@@ -281,7 +281,8 @@ def read_manifest(
         without_code: Unique ids of nodes that may lack compiled code.
 
     Raises:
-        ProjectError: The manifest is invalid, has another version, no compiled code, or functions.
+        ProjectError: The manifest is invalid or has another version; or it has functions, which are
+            not supported; or it has no compiled code.
     """
     try:
         metadata = msgspec.json.decode(content, type=_Head).metadata
@@ -443,7 +444,10 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _read_by(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return the tables that an exposure reads, directly or through metrics and saved queries."""
+    """Return the tables that an exposure reads.
+
+    Tables that it reads through metrics and saved queries are included.
+    """
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
@@ -527,7 +531,7 @@ def _audited(test: Node, manifest: Manifest) -> str:
 
 
 def not_read(manifest: Manifest) -> Iterator[str]:
-    """Yield, for each node that is not supported, what it is."""
+    """Yield a word for each node that is not supported, such as `saved queries`."""
     for part in _NOT_READ:
         noun = part.replace("_", " ")
         yield from (noun for _ in getattr(manifest, part))

@@ -209,10 +209,12 @@ def _with_query(
 
 
 def _filter_inputs(unit: Unit, code: Expanded, context: Context) -> Expanded:
-    """Filter a microbatch's inputs by event_time, except those with `.render()`.
+    """Filter the inputs of a microbatch by event_time.
+
+    As in dbt, an input that the model names with `.render()` is not filtered.
 
     Raises:
-        ProjectError: The model may render a relation, and no compile with `--empty` shows which.
+        ProjectError: The model may use `.render()` for an input, but the input is unknown.
     """
     node, dialect = unit.node, context.dialect
     times = {

@@ -187,7 +187,7 @@ class DbtProject:
 
     @cached_property
     def _left_out(self) -> LeftOut | None:
-        """The nodes that introspect while dbt compiles them, and their readers."""
+        """The nodes that query the warehouse while dbt compiles them, and their readers."""
         from vde_dagster.plugins.dbt.left_out import LeftOut
 
         if not self._introspective:

@@ -57,7 +57,7 @@ _HINTS = {
 
 
 def read_all(root: Path) -> tuple[Settings, Seen]:
-    """Read a project's settings; without a `pyproject.toml`, the defaults apply.
+    """Read a project's settings. Without a `pyproject.toml`, all settings have their defaults.
 
     Settings are also read from SQLMesh's configuration files; `[tool.vde]` overrides them key by
     key. Environment variables override both: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.

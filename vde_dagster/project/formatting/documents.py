@@ -98,7 +98,7 @@ def written(document: Document, width: int) -> str:
 
 
 class _Lines:
-    """The text written so far, with the pending space or line end."""
+    """The text written so far, and the space or line end to write before the next word."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -59,7 +59,10 @@ def _wanted(source: SourceText, settings: Settings) -> bool:
 
 
 def _words(source: SourceText, dialect: str) -> tuple[list[str], list[str], list[str]]:
-    """Return three lists that formatting must not change: words and signs, comments, templates."""
+    """Return the parts of a file that formatting must not change.
+
+    They are three lists: words and signs, comments, and templates.
+    """
     backslash = dialect in BACKSLASH_DIALECTS
     blocks = jinja_blocks(source, backslash=backslash)
     plain = without_blocks(source, blocks)

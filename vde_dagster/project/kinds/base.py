@@ -266,11 +266,11 @@ class Kind:
 
     @property
     def interval_column(self) -> IntervalColumn | None:
-        """Column that identifies intervals; None if rows do not contain their interval."""
+        """Column that assigns each row to an interval; None if the table has no such column."""
         return None
 
     def with_time_format(self, text: str | None) -> Kind:
-        """Return the kind with a format for a text time column, if the kind needs one."""
+        """Return the kind with `text` as the format of its time column, if it needs a format."""
         return self
 
     @property
@@ -285,7 +285,7 @@ class Kind:
 
     @property
     def refills(self) -> bool:
-        """Whether a filled interval can be filled again without adding its rows a second time."""
+        """Whether an interval can be filled again without duplicate rows."""
         return True
 
     @property
@@ -329,7 +329,7 @@ class Registry:
         return self.by_name.get(name) or next(found, None) or self.plugins.find(name)
 
     def require(self, name: str) -> type[Kind]:
-        """Return the kind with a name that was read from the state.
+        """Return the kind with a given name. The name comes from the state store.
 
         Raises:
             UsageError: The kind's distribution is not installed, or is broken.

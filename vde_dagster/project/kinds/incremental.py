@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:
-    """Read a column, or `(column, format)`; the format is strftime's or the dialect's."""
+    """Read a column, or `(column, format)` with a format of strftime or of the dialect."""
     items = value.items()
     if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
         raise value.error(
@@ -35,7 +35,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByTimeRange(Kind):
-    """Table filled by intervals; filling an interval overwrites exactly its rows.
+    """Table filled by intervals. A fill replaces exactly the rows of its interval.
 
     `time_format` is the time column's strftime format if the column is text, else None.
     """
@@ -92,7 +92,7 @@ class IncrementalByTimeRange(Kind):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByPartition(Kind):
-    """Table filled by intervals; a fill replaces the partitions of its rows."""
+    """Table filled by intervals. A fill replaces all partitions that its rows belong to."""
 
     lookback: int = 0
     batch_size: int | None = None

@@ -143,7 +143,10 @@ class ScdType2(Kind):
 
     @property
     def begins_when_seen(self) -> bool:
-        """Whether versions in the first load start at their update or load time, not in 1970."""
+        """Whether the versions of the first load start at their update or load time.
+
+        Otherwise, they start in 1970.
+        """
         raise NotImplementedError
 
     @property

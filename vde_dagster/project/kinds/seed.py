@@ -143,7 +143,7 @@ class Seed(Kind):
         column_hashes: Hash of each column's values, in the file's order.
         null_values: Texts read as NULL in every column, in addition to `missing`.
         escapechar: Character that escapes the next one; empty for none.
-        lineterminator: End of a row; empty for the end of a line.
+        lineterminator: Character that ends a row; empty for line ends.
         encoding: Python's name of the file's encoding; empty for UTF-8.
         missing: `default` if pandas' list of texts is also read as NULL, `given` if not; empty
             in older seeds.

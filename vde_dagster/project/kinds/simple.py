@@ -45,7 +45,7 @@ class View(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Embedded(Kind):
-    """Query that is always inlined into its readers: neither a table nor a view."""
+    """Query that is inlined into its readers. It has neither a table nor a view."""
 
     name: Literal["EMBEDDED"] = "EMBEDDED"
 

@@ -197,17 +197,17 @@ def _outside_case(tokens: Sequence[Token]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalByUniqueKey(Kind):
-    """Table filled by intervals; rows are merged on a key.
+    """Table filled by intervals. A fill merges its rows into the table by a key.
 
     Args:
         unique_key: Output columns that identify a row; NULLs are equal, but see `nulls_match`.
         key_expressions: Expressions over output columns, in Spark SQL, that are parts of the key.
-        when_matched: Clauses for rows with an existing key; the first clause whose condition is
-            true applies. Without clauses all columns are replaced; `*` replaces all columns that
-            its clause does not set. Columns belong to `source` or `target`.
+        when_matched: Clauses for rows with an existing key. The first clause whose condition is
+            true applies. Without clauses, all columns are replaced. In a clause, `*` means all
+            columns that the clause does not set. Columns belong to `source` or `target`.
         merge_filter: Additional condition over `source` and `target` for a match, or empty.
-        strategy: One of dbt's strategies in `STRATEGIES`, which keep all rows of a key. Empty for
-            one row per key.
+        strategy: One of dbt's strategies in `STRATEGIES`, which keep all rows of a key. If it is
+            empty, the table keeps one row per key.
         nulls_match: Whether NULL equals NULL, for a model with a strategy.
         refresh: With `changes`, a fill merges only rows of keys that its inputs' changes affect.
     """
@@ -297,7 +297,7 @@ class IncrementalByUniqueKey(Kind):
 
     @property
     def refills(self) -> bool:
-        """Whether merging the same rows again changes nothing."""
+        """Whether a merge of rows that were merged before changes nothing."""
         return not any(
             "target." in text.lower()
             for column, text in self.assignments

@@ -32,9 +32,9 @@ from vde_dagster.sql.trees import ParsedQueries, collect_rarely
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
-    """Read a test's model again with the test's variables, if that may change the model.
+    """Return a test whose `tested` model is read with the test's variables and stage.
 
-    The new model is the test's `tested`.
+    The test is returned unchanged if these cannot change the model.
 
     Raises:
         ProjectError: With these variables the model has an error; the message also names the test.
@@ -80,7 +80,8 @@ def assemble(
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files, in topological order.
 
-    An undeclared table becomes an external model; in a namespace with models it is an error.
+    A table that is not declared becomes an external model. If its namespace has models, it is an
+    error.
 
     Args:
         complete: Whether every file could be read; if not, missing parents are not reported.

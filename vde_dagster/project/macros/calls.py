@@ -207,7 +207,7 @@ class _ConversionError(Exception):
 
 
 def _coerced(value: Any, hint: Any, dialect: str) -> Any:
-    """Convert an expression to the type of an annotation, or return it unchanged."""
+    """Convert a value to the annotated type of its parameter, or return it unchanged."""
     try:
         return _strictly(value, hint, dialect)
     except Exception:  # a class in an annotation may raise anything for an invalid text

@@ -110,7 +110,7 @@ def _case(tree: exp.Expr) -> Any:
 
 
 def _computed(tree: exp.Expr) -> Any:
-    """Compute an expression that is NULL if any operand is NULL."""
+    """Compute a constant expression whose operator returns NULL if an operand is NULL."""
     from sqlglot import exp
 
     arguments = [

@@ -130,7 +130,7 @@ class MacroEvaluator:
 
     @property
     def this_model_fqn(self) -> str:
-        """Quoted name of the model; an error if the text belongs to no model."""
+        """Quoted name of the model. It raises an error if the text does not belong to a model."""
         model = self._expander.scope.model
         if model is None:
             raise self._expander.error("the macro uses this_model_fqn, but no model calls it")
@@ -163,7 +163,10 @@ class MacroEvaluator:
         return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings; if it is not set, return the default, else None."""
+        """Return a variable of the settings.
+
+        If the variable is not set, return the default, or None without a default.
+        """
         settings = self._expander.scope.settings
         if name.lower() in settings or default is not _NONE_GIVEN:
             return settings.get(name.lower(), default)
@@ -271,7 +274,7 @@ class MacroEvaluator:
 
 
 class _Locals(dict[str, Any]):
-    """Variables by name; a key may also be a name as a SQLGlot literal."""
+    """Variables by name. A variable can also be looked up by a SQLGlot literal with its name."""
 
     def __missing__(self, key: object) -> Any:
         name = getattr(key, "name", None)

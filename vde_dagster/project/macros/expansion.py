@@ -67,7 +67,7 @@ _ALONE = ("there is no name after '@'", "write @name or @macro(…)")
 
 
 class Expander:
-    """Expands the macros of one file; `@DEF` adds to its scope."""
+    """Expands the macros of one file. A call of `@DEF` adds a variable to the file's scope."""
 
     def __init__(self, source: SourceText, scope: MacroScope) -> None:
         self.source = source
@@ -244,7 +244,7 @@ class Expander:
     ) -> tuple[str | None, int]:
         """Return the expansion of the macro at the first token, and its number of tokens.
 
-        Returns None instead of the expansion if a whole clause is omitted.
+        Return no expansion if the macro removes its clause.
         """
         following = tokens[1]
         if following.start != tokens[0].end:

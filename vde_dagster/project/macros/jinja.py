@@ -74,7 +74,7 @@ def _templates(expander: Expander) -> Templates:
 
 
 class _Missing(StrictUndefined):
-    """Undefined name, which can be tested for existence but not printed."""
+    """Undefined name. A template can test whether it is defined, but cannot print it."""
 
     __slots__ = ()
 
@@ -225,7 +225,7 @@ def _environment(finalize: Callable[[Any], Any] | None = None) -> Sandbox:
 
 
 def _only_known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a filter refuse values that are not known yet."""
+    """Make a filter refuse time variables, which are known only when the query runs."""
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
@@ -267,7 +267,7 @@ _TYPES = {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DATETIME": "TIMESTAMP"}
 
 
 class UnknownUntilRun(Exception):
-    """A template does more with a time variable than printing it."""
+    """A template uses the value of a time variable, which is known only when the query runs."""
 
 
 _HINTS_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (

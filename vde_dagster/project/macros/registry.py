@@ -118,7 +118,7 @@ def model(
     fewer arguments) and returns a Spark or pandas DataFrame.
 
     Args:
-        name: `namespace.name`; optional if paths give names.
+        name: `namespace.name`. It can be left out if names are derived from paths.
         kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`;
             FULL by default.
         columns: Spark SQL type by column, in the output's order.
@@ -146,7 +146,10 @@ def noting_model(
 
 
 def note(where: str, name: str, code: Callable[..., Any]) -> None:
-    """Add code, by lower-case name, to the mapping `where` of the current load's `Collector`."""
+    """Record code of the project in the `Collector` of the current load.
+
+    `where` is the mapping of the collector that gets the code, by lower-case name.
+    """
     collector = _current.get()
     if collector is not None:
         getattr(collector, where)[name.lower()] = code

@@ -21,7 +21,7 @@ UserMacro = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class MacroFunction:
-    """Function of a macro call; `body` is the text after the arrow."""
+    """Function that is an argument of a macro. `body` is the text after the arrow."""
 
     names: tuple[str, ...]
     body: str

@@ -50,7 +50,9 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
 
 
 def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
-    """Return the variable `@model_kind_name` with its SQL text, if the kind's name is a literal.
+    """Return the variable `@model_kind_name` with its SQL text.
+
+    Return no variable if the kind's name is not a literal.
 
     `default` is the name of the kind if no property sets it.
     """

@@ -176,7 +176,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a value with the types that it has after reading it from the state store."""
+    """Convert a value to the types that it would have when read from the state store."""
     if isinstance(value, Mapping):
         return {key: _as_stored(own) for key, own in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value

@@ -354,7 +354,10 @@ def _calls(code: _Code) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]:
 
 
 def _own_node(code: _Code) -> ast.FunctionDef | None:
-    """Return a model's function, even if the file defines its name again later."""
+    """Return the syntax tree of a model's function.
+
+    The file may have a later function with the same name.
+    """
     compiled = getattr(inspect.unwrap(code.function), "__code__", None)
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.FunctionDef) or compiled is None:
@@ -366,7 +369,7 @@ def _own_node(code: _Code) -> ast.FunctionDef | None:
 
 
 class _Variables:
-    """Stand-in for a model's context, to compute an argument while the project is read."""
+    """Replacement of a model's context for computing an argument while the project is read."""
 
     def __init__(self, python: PythonSource) -> None:
         self._python = python
@@ -382,7 +385,7 @@ def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Cod
     """Return an argument's text: a literal, a constant, or a value computed from variables."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
-    if node is None or _changes_names(node, function):
+    if node is None or _uses_own_names(node, function):
         return None
     parameters = function.args.posonlyargs + function.args.args
     stand_in = _Variables(code.python)
@@ -398,7 +401,7 @@ def _argument_value(node: ast.expr | None, function: ast.FunctionDef, code: _Cod
     return value if isinstance(value, str) else None
 
 
-def _changes_names(node: ast.expr, function: ast.FunctionDef) -> bool:
+def _uses_own_names(node: ast.expr, function: ast.FunctionDef) -> bool:
     """Return whether an argument uses parameters or local variables of a function."""
     used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     given = {

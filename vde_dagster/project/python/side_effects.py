@@ -125,7 +125,10 @@ class Inertness:
     def _is_inert_class(
         self, module: Module, node: ast.ClassDef, children: tuple[ast.ClassDef, ...]
     ) -> bool:
-        """Return whether a class only binds names, also when it is a base class of `children`."""
+        """Return whether the definition of a class only binds names.
+
+        If `children` are given, the class must also be safe as the base class of these classes.
+        """
         if node in children or _is_special(node.name):
             return False
         functions = [f for f in node.body if isinstance(f, Function)]

@@ -183,7 +183,10 @@ class _Reach:
             self._waiting.append((module, index))
 
     def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
-        """Include the definition of a module's name; `rest` are attributes that follow the name."""
+        """Include the definition of a name in a module.
+
+        `rest` are the attributes that follow the name in the code.
+        """
         for index in module.bindings.get(name, ()):
             self._keep(module, index)
             self._use(module, index, rest)

@@ -148,7 +148,10 @@ def read_audits(
 def _resolved(
     call: AuditCall, context: AuditContext
 ) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
-    """Return the audit of a call (None if disabled), and the tables it reads besides the model."""
+    """Return the audit of a call, and the other tables that it reads besides the model.
+
+    Return no audit if the call disables it.
+    """
     name = call.name.lower()
     arguments = dict(call.arguments)
     blocking = _blocking_argument(call, arguments)

@@ -35,7 +35,10 @@ Build = Callable[[Items], str]
 
 
 def _failing_rows(items: Items, failing: str) -> str:
-    """Write the query for failing rows, among the rows that meet `condition`."""
+    """Write the query of an audit's failing rows.
+
+    If the audit has the argument `condition`, only rows that meet the condition are checked.
+    """
     condition = items.get("condition")
     narrowed = f"({condition[0]}) AND ({failing})" if condition else failing
     return f"SELECT * FROM @this_model WHERE {narrowed}"
@@ -68,9 +71,10 @@ def _rows(test: str, **more: Build) -> Build:
 
 
 def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
-    """Return a builder of queries for rows that meet a test, written once for each `{c}`.
+    """Return a function that builds an audit's query from a condition with `{c}`.
 
-    `{c}` in the test is replaced by the values of `argument`, such as names of columns.
+    The condition is repeated for each value of `argument`, such as each column. `{c}` is replaced
+    by the value.
     """
 
     def build(items: Items) -> str:
@@ -81,7 +85,10 @@ def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
 
 
 def _outside(value: str) -> Build:
-    """Return a builder of a test for values outside of `min_v` to `max_v`; NULL means unlimited."""
+    """Return a function that builds the condition for values outside of `min_v` to `max_v`.
+
+    NULL means unlimited.
+    """
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"
@@ -98,7 +105,10 @@ def _outside(value: str) -> Build:
 
 
 def _figure(function: str) -> Build:
-    """Return a builder of queries that compare a column's aggregate with `min_v` and `max_v`."""
+    """Return a function that builds an audit's query for an aggregate of a column.
+
+    The audit compares the aggregate with its arguments `min_v` and `max_v`.
+    """
     return _query(
         f"SELECT * FROM (SELECT {function}({{column}}) AS figure FROM @this_model{{where}}) "
         "AS figures WHERE {outside}",

@@ -278,7 +278,7 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 class _Branch(SelectPieces):
-    """Branch of a set operation, parsed only to find its end."""
+    """Branch of a set operation. It is parsed only to find its end."""
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -28,7 +28,10 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text of a setting; errors point into the settings' file in the project's folder `root`."""
+    """Text of a setting. Errors in it have a place in the settings' file.
+
+    `root` is the project's folder.
+    """
 
     root: Path
 

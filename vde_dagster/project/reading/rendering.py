@@ -64,7 +64,10 @@ class Rendered:
 def render(
     expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and render it as one line of Spark SQL; errors call the text `what`."""
+    """Parse expanded text and render it as one line of Spark SQL.
+
+    `what` is the text's name in errors.
+    """
     text = _Text(expander, expanded, what).without_nothing().in_spark_forms()
     columns_of = _columns_by_name(expander, names, what)
     if text.in_spark:
@@ -100,7 +103,10 @@ def render(
 
 
 def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
-    """Raise an error unless the text is exactly one query; the error calls the text `what`."""
+    """Raise an error unless the text is exactly one query.
+
+    `what` is the text's name in the error.
+    """
     text = _Text(expander, expanded, what).without_nothing()
     text.check_query(text.parse()[1])
 
@@ -164,7 +170,7 @@ class _Text:
         return replace(self, expanded=self.expanded.edited(edits)) if edits else self
 
     def without_nothing(self) -> _Text:
-        """Remove empty results of macros, with the adjacent operator or comma."""
+        """Remove macro calls that returned nothing, each with the operator or comma next to it."""
         written = self.expanded.text
         if NOTHING not in written:
             return self

@@ -39,8 +39,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
 def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     """Fill in a seed's hashes, row count and columns from its CSV file.
 
-    Hashes are over values, not bytes: quoting, line ends and, except in text columns, whitespace
-    around a value do not matter.
+    The hashes are computed from values, so quoting and line ends do not matter. Whitespace around a
+    value matters only in text columns.
 
     Args:
         model: The seed, with its kind's path as written in the model file.

@@ -202,7 +202,7 @@ def _next_statement(
 ) -> tuple[list[Token], int, int]:
     """Return the next statement's tokens, its end, and the offset after its semicolon.
 
-    All tokens of a header are returned, but perhaps only the first token of another statement.
+    For a header, all tokens are returned. For any other statement, there may be only the first one.
     """
     tokens: list[Token] = []
     backslash = dialect in BACKSLASH_DIALECTS

@@ -23,7 +23,7 @@ from vde_dagster.sql.statements import TemporaryView, name_that_is_dropped, temp
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A model's query with its temporary views, and the rendered statements around it."""
+    """A model's query with inlined temporary views, and the rendered statements around it."""
 
     before: tuple[str, ...]
     query: Expanded

@@ -59,7 +59,7 @@ class Source(Protocol):
         """Return further files that the source depends on: shared code, settings, data."""
 
     def draws_in(self, path: str) -> Sequence[str]:
-        """Return the other files that one of `files` reads, according to its text."""
+        """Return the other files that a file will read. They are found in the file's text."""
 
     def prepare(self) -> Sequence[ProjectError]:
         """Read the context that all files share, and return its errors.
@@ -132,10 +132,10 @@ class Folder:
         return self.memories.setdefault(source, {})
 
     def add_units(self, hashes: Mapping[str, str]) -> None:
-        """Treat units as separate files: each is read again if its hash changes.
+        """Treat units as separate files. A unit is read again if its hash changes.
 
-        `hashes` has, by unit name, the hash of everything that a unit is read from. Unit names must
-        differ from file names.
+        `hashes` has a hash for each unit name. It covers everything that the unit is read from.
+        Unit names must differ from file names.
         """
         self.hasher.hashes.update(hashes)
         self.units.update(hashes)

@@ -150,7 +150,7 @@ class Session:
 
     @staticmethod
     def _exchange(process: subprocess.Popen[str], told: Any) -> dict[str, Any]:
-        """Write a line to the answering process, and return its reply."""
+        """Send a request to the process that answers introspective calls, and return its reply."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:

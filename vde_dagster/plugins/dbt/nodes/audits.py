@@ -141,7 +141,10 @@ def _is_proof(test: Node) -> bool:
 
 
 def _forms(test: Node) -> Iterator[tuple[str, str, bool]]:
-    """Yield a test's audits: suffix of the name, SQL with `{}` for the query, whether it blocks."""
+    """Yield the audits of a test as (suffix of the audit's name, SQL, whether it blocks).
+
+    In the SQL, `{}` is replaced by the test's query.
+    """
     config = test.config
     inner = (
         "{}"

@@ -28,7 +28,7 @@ def read_unit_tests(
     """Return a model's unit tests, and descriptions of ignored parts.
 
     Args:
-        incremental: The model with only its `is_incremental()` branch, if that is known.
+        incremental: The model as compiled when `is_incremental()` is true, if that is known.
         file: Returns the path of a package's file relative to the root.
 
     Raises:

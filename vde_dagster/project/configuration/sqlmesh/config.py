@@ -68,7 +68,7 @@ class EnvironmentSuffixTarget(str, enum.Enum):
 
 
 class VirtualEnvironmentMode(str, enum.Enum):
-    """Choice of the environments with views: all (`full`), or all but production (`dev_only`)."""
+    """Environments that have views: all (`full`), or all except production (`dev_only`)."""
 
     FULL = "full"
     DEV_ONLY = "dev_only"

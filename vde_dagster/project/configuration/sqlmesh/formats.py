@@ -80,7 +80,7 @@ def read_config(root: Path) -> WrittenConfig | None:
 
 
 def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only file of a list, or None for an empty list; refuse several files."""
+    """Return the only file of a list, or None for an empty list. Several files are an error."""
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",

@@ -172,7 +172,7 @@ def is_relative(value: Any) -> bool:
 
 
 def make_exclusive(time: Any) -> datetime:
-    """Return the first instant after a day; an instant stays as it is."""
+    """Return the first instant after a day. An instant is returned unchanged."""
     moment = to_datetime(time)
     return moment + timedelta(days=1) if is_date(time) else moment
 

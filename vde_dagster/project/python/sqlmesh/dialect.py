@@ -45,7 +45,7 @@ def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
 
 
 def schema_(db: Any, catalog: Any = None, quoted: bool | None = None) -> exp.Table:
-    """Return the name of a schema, optionally with a catalog, as a table without a name."""
+    """Return a schema, optionally with a catalog, as SQLGlot's `Table` without a table name."""
     parts = {"db": db, "catalog": catalog}
     made = {key: exp.to_identifier(one, quoted=quoted) for key, one in parts.items() if one}
     return exp.Table(this=None, **made)

@@ -19,7 +19,7 @@ def model(name: str = "", is_sql: bool = False, **options: Any) -> Callable[[F],
     SQLMesh's methods.
 
     Args:
-        name: The model's name; optional if paths give names.
+        name: The model's name. It can be left out if names are derived from paths.
         is_sql: Whether the function returns SQL.
     """
     line = sys._getframe(1).f_lineno
@@ -38,7 +38,7 @@ OnAdditiveChange = choices("OnAdditiveChange", *_CHANGES)
 
 
 class ModelKind(dict[str, Any]):
-    """Kind with its properties, in the form of the dictionary in `@model(kind=…)`."""
+    """Dictionary of a kind's name and properties, which `@model(kind=…)` accepts."""
 
     NAME = ""
 

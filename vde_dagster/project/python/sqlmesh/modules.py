@@ -38,7 +38,7 @@ _ANYTHING_ELSE = "to use the project from Python: from vde_dagster import Worksp
 
 
 class NotThereError(ImportError):
-    """A name of SQLMesh has no substitute."""
+    """A project imports a name of SQLMesh that has no substitute here."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)

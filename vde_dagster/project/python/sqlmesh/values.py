@@ -25,7 +25,7 @@ IntervalUnit = choices("IntervalUnit", *UNITS)
 
 
 class RuntimeEnv(str, enum.Enum):
-    """Runtime environment."""
+    """Environment that a process runs in, such as a terminal or a notebook."""
 
     TERMINAL = "terminal"
     DATABRICKS = "databricks"
