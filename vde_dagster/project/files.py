@@ -212,7 +212,7 @@ def link_flaw(root: str, path: str) -> ProjectError | None:
 
 
 def file_of_project(root: Path, path: str | Path) -> Path:
-    """Return the path of a file in a project's folder; the file need not exist.
+    """Return the path of a file in a project's folder.
 
     Raises:
         UsageError: The path, or a symbolic link in it, leads out of the folder.

@@ -110,7 +110,7 @@ class Value:
         return self.source.error(f"a comma is missing before {name}", token.start, hint)
 
     def sql_dialect(self) -> str:
-        """Read a SQLGlot dialect; its normalization strategy, after a comma, is ignored."""
+        """Read a SQLGlot dialect, without its normalization strategy."""
         return self.text().partition(",")[0].strip().lower()
 
     def supported_dialect(self) -> str:
@@ -188,7 +188,7 @@ class Value:
         return tuple(item.raw for item in self.items())
 
     def pairs(self, separator: str = "=") -> list[tuple[str, Value]]:
-        """Read `(key = value, …)`; keys may be quoted or dotted."""
+        """Read `(key = value, …)`."""
         pairs: list[tuple[str, Value]] = []
         for item in self.items():
             sides = split_top_level(list(item.tokens), separator)
@@ -204,7 +204,7 @@ class Value:
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
-        """Read `(name value, …)` after the first `after` tokens; values must not be empty."""
+        """Read `(name value, …)` after the first `after` tokens."""
         rest = list(self.tokens[after:])
         if not rest:
             return {}

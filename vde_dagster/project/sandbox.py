@@ -88,16 +88,14 @@ class _Budget:
         self.charge(1 + size)
 
     def measure(self, value: Any) -> int:
-        """Return the number of characters and items in a value.
-
-        Shared parts are counted each time.
-        """
+        """Return the number of characters and items of a value, and charge it to the budget."""
         if isinstance(value, str):
             return len(value)
         if not isinstance(value, _NESTED):
             return 1
         size = 0
         waiting = [iter((value,))]
+        # Parts that occur repeatedly also count repeatedly.
         # A loop, because a value may be nested more deeply than Python can recurse.
         while waiting:
             part = next(waiting[-1], _END)

@@ -70,7 +70,10 @@ def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[M
 
 @dataclass(slots=True)
 class _Expression:
-    """Parser of one expression: `&` binds stronger than `|`; `^` and `+` bind to the next term."""
+    """Parser of one expression.
+
+    `&` binds stronger than `|`; `^` and `+` bind to the next term.
+    """
 
     models: Models
     changed: Changed | None

@@ -153,7 +153,7 @@ class CostSettings:
         return core_seconds / 3600 * self.core_hour + moved / 1e12 * self.terabyte
 
     def text(self, amount: float) -> str:
-        """Format an amount; small amounts have four decimals."""
+        """Format an amount of money with its currency."""
         return f"{amount:,.{2 if amount >= 0.1 or not amount else 4}f} {self.currency}"
 
 

@@ -303,7 +303,7 @@ def _day(value: Any) -> Any:
 def _check_values(
     settings: Settings, plugins: Mapping[str, PluginSettings], places: SettingPlaces
 ) -> None:
-    """Check rules that types alone cannot express; raise the first error."""
+    """Check rules that types alone cannot express."""
     found = chain(
         _wrong_numbers(settings),
         _wrong_folders(settings),

@@ -70,7 +70,7 @@ Document = Any
 
 
 def written(document: Document, width: int) -> str:
-    """Write a document; lines have no trailing spaces.
+    """Return a document's text.
 
     Args:
         document: Texts, breaks, groups, and tuples of them; the text " " is a space between texts.

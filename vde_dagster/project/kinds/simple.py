@@ -60,7 +60,7 @@ class Embedded(Kind):
 
 @dataclass(frozen=True, slots=True)
 class External(Kind):
-    """Table that other programs write; models only read it.
+    """Table that other programs write.
 
     `partial` is true if the table may have undeclared columns.
     """

@@ -67,7 +67,7 @@ _ALONE = ("there is no name after '@'", "write @name or @macro(…)")
 
 
 class Expander:
-    """Expands the macros of one file. A call of `@DEF` adds a variable to the file's scope."""
+    """Expands the macros of one file."""
 
     def __init__(self, source: SourceText, scope: MacroScope) -> None:
         self.source = source
@@ -272,7 +272,7 @@ class Expander:
         return self._name(name) if glued else self.variable(name), 2
 
     def is_true(self, condition: str) -> bool:
-        """Return whether a macro's condition is true; unset variables in it are NULL."""
+        """Return whether a macro's condition is true, with NULL for unset variables."""
         before, self.is_condition = self.is_condition, True
         try:
             return self.is_constant_true(self.expand_text(condition))

@@ -27,7 +27,7 @@ from vde_dagster.sql.scanner import SourceText, nested_too_deeply
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a file; an error has the line in the file."""
+    """Parse a file."""
     try:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):

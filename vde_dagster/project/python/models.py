@@ -83,7 +83,7 @@ def load_python_file(
 
 
 def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
-    """Return the entrypoints of a file's models; equal names get numbers."""
+    """Return the entrypoints of a file's models."""
     names = [one.function.__name__ for one in models]
     made = []
     for place, name in enumerate(names, 1):

@@ -85,10 +85,7 @@ def _any(test: str, argument: str = "columns", joined: str = " OR ") -> Build:
 
 
 def _outside(value: str) -> Build:
-    """Return a function that builds the condition for values outside of `min_v` to `max_v`.
-
-    NULL means unlimited.
-    """
+    """Return a builder of the condition for values outside of `min_v` to `max_v`."""
 
     def build(items: Items) -> str:
         strict = items["inclusive"][0].upper() == "FALSE"

@@ -86,7 +86,7 @@ def _entries_for_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, An
 
 
 def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
-    """Expand variables and macros in an entry; unknown variables in its name are errors."""
+    """Expand variables and macros in an entry."""
     if isinstance(value, str):
         return expanded_text(value, scope, location, strict=key == "name")
     if isinstance(value, dict):

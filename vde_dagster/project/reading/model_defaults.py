@@ -28,10 +28,7 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 @dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text of a setting. Errors in it have a place in the settings' file.
-
-    `root` is the project's folder.
-    """
+    """Text of a setting, for errors with its place in the settings' file."""
 
     root: Path
 

@@ -255,7 +255,7 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
 def _numbered_rows(
     content: bytes, kind: Seed, location: SourceLocation
 ) -> Iterator[tuple[int | None, list[str]]]:
-    """Yield each row, first the header, with the number of its first line; skip blank lines."""
+    """Yield each row, first the header, with the number of its first line."""
     if not content.strip():
         raise ProjectError("the CSV file is empty", hint=_FIRST, location=location)
     end = kind.lineterminator
@@ -319,7 +319,7 @@ def _decoded(content: bytes, kind: Seed, location: SourceLocation) -> str:
 
 
 def _checked_names(cells: Sequence[str], location: SourceLocation) -> list[str]:
-    """Return the names of the columns, from the first row; refuse empty and repeated names."""
+    """Check and return the names of the columns, from the first row."""
     names = [cell.strip() for cell in cells]
     lowered = [name.lower() for name in names]
     problem = None if names else "the first line of the CSV file is blank"

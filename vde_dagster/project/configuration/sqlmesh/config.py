@@ -19,7 +19,7 @@ Unused = Annotated[Any, "unused"]
 
 
 class Shape(BaseModel):
-    """Base class of the configuration's parts; an unknown key is an error."""
+    """Base class of the configuration's parts."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 

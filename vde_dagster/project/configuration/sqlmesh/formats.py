@@ -80,7 +80,7 @@ def read_config(root: Path) -> WrittenConfig | None:
 
 
 def _only(paths: Sequence[Path], what: str) -> Path | None:
-    """Return the only file of a list, or None for an empty list. Several files are an error."""
+    """Return the only file of a list, or None for an empty list."""
     if len(paths) > 1:
         raise ProjectError(
             f"there are {len(paths)} {what}: {', '.join(map(str, paths))}",
@@ -171,7 +171,7 @@ _NAME = "config"
 
 
 def _read_python_config(root: Path, path: Path, text: str) -> WrittenConfig:
-    """Run `config.py` and return its object `config`; record the files and variables it reads."""
+    """Run `config.py`; return its object `config`, and the files and variables that were read."""
     tree = parse_python(path, text)
     try:
         with TooSlow.after(_SECONDS), watching() as seen:
