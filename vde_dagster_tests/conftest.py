@@ -168,7 +168,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SuiteBudget(), "vde-budget")
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         _prepare_tests()
-    if "spark" not in _left_out(config) or hasattr(config, "workerinput") or not MEMORY.is_dir():
+    if "spark" not in left_out(config.option.markexpr) or hasattr(config, "workerinput") or not MEMORY.is_dir():
         return
     if shutil.disk_usage(MEMORY).free >= _ROOM:
         tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="vde-", dir=MEMORY)
@@ -188,21 +188,25 @@ def _prepare_tests() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import no module of which every test is left out: Dagster alone takes seconds."""
-    left_out = _left_out(config)
+    unwanted = left_out(config.option.markexpr)
     tests = _marks_of_tests(collection_path)
-    if not _marks_of(collection_path) & left_out and not (
-        tests and all(map(left_out.__and__, tests))
+    if not _marks_of(collection_path) & unwanted and not (
+        tests and all(map(unwanted.__and__, tests))
     ):
         return None
     named = (Path(arg.partition("::")[0]).absolute() for arg in config.args)
     return None if collection_path in named else True
 
 
-def _left_out(config: pytest.Config) -> set[str]:
-    """The markers without which a run is: `not spark and not server`."""
-    asked = config.option.markexpr.split(" and ")
-    left_out = {words.removeprefix("not ") for words in asked if words.startswith("not ")}
-    return left_out if len(left_out) == len(asked) else set()
+def left_out(markers: str) -> set[str]:
+    """Return the markers that a run leaves out by an expression like `not spark and not server`.
+
+    With any other expression, like `not (not spark and not server)`, none is known to be left out.
+    """
+    words = markers.split(" and ")
+    if not all(re.fullmatch(r"not \w+", word) for word in words):
+        return set()
+    return {word.removeprefix("not ") for word in words}
 
 
 def _is_proof(path: Path) -> bool:
