@@ -168,7 +168,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SuiteBudget(), "vde-budget")
     if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
         _prepare_tests()
-    if "spark" not in left_out(config.option.markexpr) or hasattr(config, "workerinput") or not MEMORY.is_dir():
+    if hasattr(config, "workerinput") or not MEMORY.is_dir():
+        return
+    if "spark" not in left_out(config.option.markexpr):
         return
     if shutil.disk_usage(MEMORY).free >= _ROOM:
         tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="vde-", dir=MEMORY)
