@@ -45,7 +45,7 @@ from benchmarks.tpc import (
 )
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import IntervalFilled
-from vde_dagster.semantics.refresh.followed import why_none_followed
+from vde_dagster.semantics.refresh.followed import explain_not_refreshable
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.daily_runs import DailyRuns
@@ -272,9 +272,9 @@ class World:
         query, form = suite.queries[number], "as written"
         tables = tables_read(query, suite.schema)
         schema = {table: suite.schema[table] for table in tables}
-        if why_none_followed(query, schema) is not None:
+        if explain_not_refreshable(query, schema) is not None:
             query, form = without_order(query), "without ORDER BY, LIMIT"
-            why = why_none_followed(query, schema)
+            why = explain_not_refreshable(query, schema)
             if why is not None:
                 yield Measured(suite.name, number, form, "", "never", str(why))
                 return

@@ -149,7 +149,7 @@ def _meaning(
             scalar_functions=tuple(scalar_functions),
             functions=functions,
             tree=tree,
-            of=str(model.name),
+            query_owner=str(model.name),
             session=read_session(model.session, model.pre_statements),
             origin=Origin(
                 model.dialect,

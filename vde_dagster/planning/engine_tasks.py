@@ -16,7 +16,7 @@ from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
 if TYPE_CHECKING:
-    from vde_dagster.semantics.refresh.merged import Total
+    from vde_dagster.semantics.refresh.merged import MergeableAggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ChangedGroups:
     """
 
     key: tuple[str, ...]
-    totals: tuple[Total, ...]
+    totals: tuple[MergeableAggregate, ...]
     count: str
     query: str
     since: int | None = None

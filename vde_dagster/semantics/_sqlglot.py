@@ -55,8 +55,8 @@ def parse(query: str) -> exp.Expr:
         raise SemanticError(f"The query cannot be parsed: {error}") from None
 
 
-def called(e: exp.Expr) -> str:
-    """Return the canonical lower-case name of a called function; "" if `e` is not a call."""
+def called_function(e: exp.Expr) -> str:
+    """Return a called function's lower-case name, synonyms resolved; "" if `e` is not a call."""
     name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
@@ -111,7 +111,7 @@ def type_text(kind: exp.DataType | None) -> str:
 
 
 def type_key(kind: exp.Expr) -> str:
-    """Return a text that two types share only if Spark treats them as one type."""
+    """Return a text that is equal for two types only if Spark treats them as one type."""
     # SQLGlot writes some different types as the same text, such as TIME and TIMESTAMP.
     if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
         inner = [type_key(item) for item in kind.expressions]
@@ -173,7 +173,10 @@ _NOT_ONE_TO_ONE = {exp.DType.UNKNOWN, exp.DType.NULL, exp.DType.CHAR, exp.DType.
 
 
 def is_injective_equality(left: exp.DataType | None, right: exp.DataType | None) -> bool:
-    """Return whether a value of either type equals at most one value of the other type."""
+    """Return whether a value of either type equals at most one value of the other type.
+
+    `'1'` and `'01'` both equal the INT 1, so STRING and INT are not such a pair.
+    """
     if left is None or right is None:
         return False
     if left.this in _NOT_ONE_TO_ONE or right.this in _NOT_ONE_TO_ONE:

@@ -14,7 +14,7 @@ from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
-from vde_dagster.semantics.checks import find, is_written
+from vde_dagster.semantics.checks import find_mistakes, is_in_written_query
 from vde_dagster.semantics.checks.operands import Origin
 from vde_dagster.semantics.checks.written_texts import find_other_texts
 from vde_dagster.semantics.errors import Finding, SemanticError
@@ -35,7 +35,7 @@ Parents = Mapping[str, SemanticVersion]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The version, lineage and types of a query.
+    """The version, column lineage and output types of a query.
 
     Args:
         output_types: SQL type by output name, ``UNKNOWN`` if it could not be determined.
@@ -63,7 +63,7 @@ def analyze(
     scalar_functions: Collection[str] = (),
     functions: Collection[str] = (),
     tree: exp.Expr | None = None,
-    of: str = "a query",
+    query_owner: str = "a query",
     session: Session = UNKNOWN,
     origin: Origin = SPARK,
 ) -> Analysis:
@@ -75,7 +75,7 @@ def analyze(
         scalar_functions: Deterministic user functions that return one value.
         functions: Other user functions, which are not reported as unknown.
         tree: The tree from `sql.reading`, if available. It is modified.
-        of: The name of the model or audit with the query, for the log.
+        query_owner: The name of the model or audit with the query, for the log.
         session: The session that the query runs in.
         origin: The dialect that the query was written in.
 
@@ -87,21 +87,21 @@ def analyze(
     if tree is None:
         tree = parse(query)
     reading = Binder(schema, parents or {}, scalar_functions, functions)
-    reading.doubt = tree.meta.get(DOUBT)
+    reading.unsupported_reason = tree.meta.get(DOUBT)
     reading.terms.has_zoned_timestamps = session.has_zoned_timestamps
     try:
-        found = _read(query, tree, reading, schema, parents or {}, of, origin)
+        found = _read(query, tree, reading, schema, parents or {}, query_owner, origin)
         if session.unlike is not None:
-            read = _every_table(tree, schema, parents or {})
-            found = _in_other_session(query, found, read, session.unlike)
+            read = _bind_all_tables(tree, schema, parents or {})
+            found = _as_text_version(query, found, read, session.unlike)
         if given is None or not (reading.mistakes or found.findings):
-            written = tuple(one for one in found.findings if is_written(one, query))
+            written = tuple(one for one in found.findings if is_in_written_query(one, query))
             if reading.mistakes:
                 mistakes = {(one.message, one.line, one.column): one for one in reading.mistakes}
-                raise SemanticError.and_more(list(mistakes.values()))
+                raise SemanticError.combine_mistakes(list(mistakes.values()))
             return replace(found, findings=written)
     finally:
-        reading.terms.forget()
+        reading.terms.free_nodes()
         dismantle(tree)
     # The tree may know other places than the text, and a mistake has to name the text's.
     return analyze(
@@ -110,14 +110,13 @@ def analyze(
         parents=parents,
         scalar_functions=scalar_functions,
         functions=functions,
-        of=of,
+        query_owner=query_owner,
         session=session,
         origin=origin,
     )
 
 
-def _in_other_session(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
-    """Return an analysis whose version is the query's text."""
+def _as_text_version(query: str, found: Analysis, reading: Binder, unlike: str) -> Analysis:
     # The session may change the query's meaning.
     version = opaque_version(query, _read_versions(reading), list(found.output_types), unlike)
     types = {
@@ -140,37 +139,37 @@ def _read(
     try:
         rel = bind_query(reading, tree, None, NO_CTES)
         names = [output.name for output in rel.outputs]
-        found = _understood(query, rel, reading)
+        found = _analyzed(query, rel, reading)
     except Unsupported as why:
-        found = _opaque(query, tree, schema, parents, str(why))
+        found = _analyze_as_text(query, tree, schema, parents, str(why))
     except RecursionError:
-        return _opaque(query, tree, schema, parents, "nested too deeply")
+        return _analyze_as_text(query, tree, schema, parents, "nested too deeply")
     except Exception as error:
         why_not = f"not understood ({type(error).__name__}: {error})"
         if not reading.mistakes:
             # Sound, and yet a mistake of ours: every change around the query counts as a change.
             _LOG.warning("%s is %s", of, why_not, exc_info=True)
-        return _opaque(query, tree, schema, parents, why_not)
+        return _analyze_as_text(query, tree, schema, parents, why_not)
     if reading.mistakes:
         return found
     try:
-        findings = find(tree, reading, names, origin)
+        findings = find_mistakes(tree, reading, names, origin)
         texts = find_other_texts(tree, names or (), origin)
     except RecursionError:
         findings, texts = (), frozenset()
     return replace(found, findings=findings, complete=names is not None, other_texts=texts)
 
 
-def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
-    rel.outputs = _distinct_names(rel.outputs)
+def _analyzed(query: str, rel: Rel, reading: Binder) -> Analysis:
+    rel.outputs = _number_repeated_names(rel.outputs)
     names = [o.name for o in rel.outputs]
     lineage = trace_lineage(rel, reading.leaves)
-    if reading.doubt is not None:
-        version = _opaque_over(query, reading, names, reading.doubt)
+    if reading.unsupported_reason is not None:
+        version = _opaque_over(query, reading, names, reading.unsupported_reason)
     else:
         keys = _named_keys(rel, reading)
         simplify(rel, reading.terms)
-        rows, columns = Digester().version(rel)
+        rows, columns = Digester().digest_query(rel)
         version = SemanticVersion(
             rows.hex(),
             {name: column.hex() for name, column in zip(names, columns, strict=True)},
@@ -184,8 +183,7 @@ def _understood(query: str, rel: Rel, reading: Binder) -> Analysis:
     )
 
 
-def _distinct_names(outputs: list[Output]) -> list[Output]:
-    """Return the outputs with numbers added to repeated names."""
+def _number_repeated_names(outputs: list[Output]) -> list[Output]:
     # Spark refuses to store columns with the same name.
     taken: set[str] = set()
     numbers: dict[str, int] = {}
@@ -222,7 +220,7 @@ def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
     }
 
 
-def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
+def _bind_all_tables(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
     """Return a binder whose `leaves` are all tables in a query."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -230,14 +228,15 @@ def _every_table(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
         if isinstance(table.this, exp.Identifier):
             parts = tuple(part.name.lower() for part in table.parts)
             if len(parts) > 1 or parts[0] not in ctes:
-                reading.table(parts)
+                reading.bind_table(parts)
     return reading
 
 
-def _opaque(query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str) -> Analysis:
-    """Return an analysis of an unsupported query."""
+def _analyze_as_text(
+    query: str, tree: exp.Expr, schema: Schema, parents: Parents, why: str
+) -> Analysis:
     # Every output depends on every table.
-    reading = _every_table(tree, schema, parents)
+    reading = _bind_all_tables(tree, schema, parents)
     selects = tree.selects if isinstance(tree, exp.Query) else []
     spelled = [s.output_name for s in selects if not s.is_star]
     spelling: dict[str, str] = {}

@@ -38,12 +38,12 @@ class SemanticError(ProjectError):
     @classmethod
     def for_column(cls, e: exp.Expr, message: str, hint: str | None) -> SemanticError:
         """Create the error for a mistake in a column's name."""
-        line, column = place(e)
+        line, column = locate(e)
         return cls(message, hint=hint, line=line, column=column, word=e.name)
 
     @staticmethod
-    def and_more(mistakes: Sequence[SemanticError]) -> SemanticError:
-        """Return the first of several mistakes, with all of them as its `mistakes`."""
+    def combine_mistakes(mistakes: Sequence[SemanticError]) -> SemanticError:
+        """Return the first mistake, with all mistakes as its `mistakes`."""
         first = mistakes[0]
         if len(mistakes) > 1:
             first._several = tuple(mistakes)
@@ -52,7 +52,7 @@ class SemanticError(ProjectError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake that does not prevent binding the query.
+    """A mistake in a query that can still be analyzed.
 
     Args:
         certain: True if Spark refuses the query or the query certainly does not do what was
@@ -71,27 +71,27 @@ class Finding:
     untyped: bool = False
 
 
-class Placed(Protocol):
-    """Mistake with a 1-based line and column in its query's text."""
+class PositionedMistake(Protocol):
+    """A mistake with the 1-based line and column in its query's text."""
 
     @property
     def line(self) -> int | None:
-        """Line; None if unknown."""
+        """The 1-based line; None if unknown."""
 
     @property
     def column(self) -> int | None:
-        """Column within the line; None if unknown."""
+        """The 1-based column within the line; None if unknown."""
 
 
-def mistake_offset(query: str, mistake: Placed) -> int | None:
-    """Return the offset of a mistake in its query's text."""
+def mistake_offset(query: str, mistake: PositionedMistake) -> int | None:
+    """Return the number of characters in a query's text before a mistake."""
     if mistake.line is None or mistake.column is None:
         return None
     lines = query.split("\n")[: mistake.line - 1]
     return sum(len(line) + 1 for line in lines) + mistake.column - 1
 
 
-def place(e: exp.Expr) -> tuple[int | None, int | None]:
+def locate(e: exp.Expr) -> tuple[int | None, int | None]:
     """Return the 1-based line and column where an expression's first word starts."""
     known = [node.meta for node in e.walk() if "line" in node.meta and "col" in node.meta]
     if not known:
@@ -101,7 +101,7 @@ def place(e: exp.Expr) -> tuple[int | None, int | None]:
     return first["line"], max(1, first["col"] - width)
 
 
-def finding(
+def make_finding_at(
     rule: str,
     where: exp.Expr,
     message: str,
@@ -110,8 +110,8 @@ def finding(
     certain: bool = True,
     untyped: bool = False,
 ) -> Finding:
-    """Return a finding with the place of an expression."""
-    return Finding(rule, message, hint, certain, *place(where), untyped)
+    """Create a finding at the line and column of an expression."""
+    return Finding(rule, message, hint, certain, *locate(where), untyped)
 
 
 Rule = Literal[
@@ -131,8 +131,8 @@ Rule = Literal[
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Noted:
-    """A problem recorded while binding a query.
+class RecordedRefusal:
+    """A part of a query that Spark refuses, recorded while binding the query.
 
     Args:
         details: Values to insert into the rule's message.

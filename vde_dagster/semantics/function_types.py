@@ -78,7 +78,7 @@ _BY_KEY = {f"{kind.name}<>": letter for kind, letter in _PLAIN.items()}
 
 
 def letter_of_type(kind: exp.DataType | None) -> str | None:
-    """Return the letter of a type in `function_types.txt`; None if it has no letter."""
+    """Return the letter for a type in `function_types.txt`; None if it has no letter."""
     if kind is None:
         return None
     known = _LETTERS.get(id(kind))
@@ -120,10 +120,10 @@ def _families(kinds: Iterable[exp.DataType | None]) -> set[str]:
     return {_FAMILIES[letter] for letter in letters if letter is not None and letter in _FAMILIES}
 
 
-def have_no_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
-    """Return whether Spark refuses a choice, such as a CASE, between values of these types.
+def lack_common_type(kinds: Iterable[exp.DataType | None], *, ordered: bool = False) -> bool:
+    """Return whether Spark refuses a CASE or COALESCE with values of these types.
 
-    `ordered` is true if the choice compares the values, as GREATEST does.
+    `ordered` is true if the function compares the values, as GREATEST does.
     """
     found = _families(kinds)
     if ordered:
@@ -156,19 +156,19 @@ def is_refused_cast(kind: exp.DataType | None, target: exp.DataType) -> bool:
 
 
 def has_no_text(kind: exp.DataType | None) -> bool:
-    """Return whether Spark refuses to use values of a type as text, as in LIKE."""
+    """Return whether Spark refuses values of a type where it needs a text, as in LIKE."""
     return not _families((kind,)).isdisjoint("@%&")
 
 
 def letter_of_key(key: str | None) -> str | None:
-    """Return the letter of the type with this `type_key`; None if it has no letter."""
+    """Return the letter for the type with this `type_key`; None if it has no letter."""
     if key is None:
         return None
     return "e" if key.startswith("DECIMAL<") else _BY_KEY.get(key)
 
 
-def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
-    """Return the letters of a call's arguments for `find_result`; None if a type is unknown.
+def encode_argument_types(letters: Sequence[str | None], types: Sequence[object]) -> str | None:
+    """Return a letter per argument of a call, for `find_result`; None if a type is unknown.
 
     Args:
         letters: A letter per argument; None if unknown.
@@ -190,11 +190,11 @@ def written_letters(letters: Sequence[str | None], types: Sequence[object]) -> s
 def find_result(
     name: str, letters: str | None, count: int | None = None, unit: str | None = None
 ) -> str | None:
-    """Return the result that the table has for a call, or None if no line matches.
+    """Look up the result type of a function call, or None if no line of the table matches.
 
     Args:
         name: The function's canonical name (`spark_functions.ALIASES`).
-        letters: The arguments without the unit, as returned by `written_letters`.
+        letters: The arguments without the unit, as returned by `encode_argument_types`.
         count: The number of arguments, including the unit; required if the letters are unknown.
         unit: The canonical unit, such as `hour`, if the first argument is a unit.
     """
@@ -222,8 +222,8 @@ def is_refused_call(name: str, letters: str) -> bool:
     return any(row.allows(len(letters)) and row.covers(letters) for row in _refusals(name))
 
 
-class Row(NamedTuple):
-    """A pattern of arguments in the table of functions, and the result type of matching calls."""
+class SignatureRow(NamedTuple):
+    """A line of the function table: a pattern of argument types, and the result type."""
 
     places: tuple[frozenset[str], ...]
     many: bool
@@ -231,7 +231,7 @@ class Row(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether the types of the arguments do not matter."""
+        """Whether the function has this result for arguments of any type."""
         return all(ANY in place for place in self.places)
 
     def allows(self, count: int) -> bool:
@@ -247,9 +247,9 @@ class Row(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def find_rows(name: str) -> tuple[Row, ...]:
-    """Return the rows of the function table for one function."""
-    rows: list[Row] = []
+def find_rows(name: str) -> tuple[SignatureRow, ...]:
+    """Return the lines of the function table for one function."""
+    rows: list[SignatureRow] = []
     for line in lines_by_key(TABLE).get(name, ()):
         _, result, patterns = line.split("\t")
         rows += [read_pattern(pattern, result) for pattern in patterns.split(" ")]
@@ -257,7 +257,7 @@ def find_rows(name: str) -> tuple[Row, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _refusals(name: str) -> tuple[Row, ...]:
+def _refusals(name: str) -> tuple[SignatureRow, ...]:
     return tuple(
         read_pattern(pattern, "")
         for line in lines_by_key(REFUSALS).get(name, ())
@@ -265,8 +265,8 @@ def _refusals(name: str) -> tuple[Row, ...]:
     )
 
 
-def read_pattern(pattern: str, result: str) -> Row:
-    """Read one pattern of the table.
+def read_pattern(pattern: str, result: str) -> SignatureRow:
+    """Parse the arguments of one line of the function table.
 
     >>> read_pattern("{day,hour}[az]*", "DATE").covers(["day", "z"])
     True
@@ -285,4 +285,4 @@ def read_pattern(pattern: str, result: str) -> Row:
             )
         )
         at = end + 1
-    return Row(tuple(places), many, result)
+    return SignatureRow(tuple(places), many, result)

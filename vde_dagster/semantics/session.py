@@ -44,6 +44,6 @@ def read_session(settings: Iterable[tuple[str, str]], statements: Iterable[str])
             return Session(False, f"{key} = {value}" if value is not None else key)
     for statement in statements:
         made = _FUNCTION.match(statement)
-        if made is not None and spark_functions.kind(made[1].lower()) is not None:
+        if made is not None and spark_functions.function_kind(made[1].lower()) is not None:
             return Session(False, f"a function with the name of a Spark function, {made[1]}")
     return Session(has_zoned_timestamps=True)

@@ -100,22 +100,22 @@ CATALOG = _names("catalog")
 """Iceberg's functions, available while an Iceberg catalog is the current catalog."""
 
 _KINDS = {
-    name: kind
-    for kind in (
+    name: function_kind
+    for function_kind in (
         *("scalar", "session", "unsteady", "aggregate", "ordered aggregate", "ranking"),
         *("tie-breaking", "generator", "table function", "grouping", "operator", "parsed"),
     )
-    for name in _names(kind)
+    for name in _names(function_kind)
 }
 
 
-def kind(name: str) -> str | None:
-    """Return the kind (see `_KINDS`) of a function; None if Spark does not have it."""
+def function_kind(name: str) -> str | None:
+    """Return a function's kind (see `_KINDS`); None if Spark has no such function."""
     return _KINDS.get(name)
 
 
-def names() -> Iterable[str]:
-    """Return the names of all functions that can be called."""
+def function_names() -> Iterable[str]:
+    """Return the names of all functions that a query can call."""
     return (name for name in _KINDS if name.isidentifier())
 
 
@@ -185,7 +185,7 @@ which fails with WRONG_NUM_ARGS; `dateadd` and similar functions take a unit as 
 _UNCOUNTED = OPERATORS | PARSED | CATALOG
 
 
-def takes(name: str, count: int) -> bool:
+def accepts_argument_count(name: str, count: int) -> bool:
     """Return whether a function accepts this number of arguments; true if unknown.
 
     >>> takes("date_trunc", 2), takes("date_trunc", 1), takes("my_function", 5)
@@ -202,13 +202,13 @@ def takes(name: str, count: int) -> bool:
 
 
 def arguments_text(name: str) -> str:
-    """Return the number of arguments that a function takes, such as "2 to 3"."""
+    """Write the number of arguments that a function takes, such as "2 to 3"."""
     counts = " or ".join(_counts(ALIASES.get(name, name)))
     return {"0": "none"}.get(counts, counts.replace("-", " to ").replace("+", " or more"))
 
 
 def argument_counts(name: str) -> tuple[int, int | None]:
-    """Return the minimum and maximum number of arguments; None for an unlimited maximum."""
+    """Return a function's least and largest number of arguments; None if unlimited."""
     counts = _counts(ALIASES.get(name, name))
     ends = [one.partition("-") for one in counts]
     least = min(int(first.rstrip("+")) for first, _, _ in ends)
@@ -221,8 +221,8 @@ def _counts(name: str) -> list[str]:
     return ARGUMENTS.get(name, "1").split(",")
 
 
-def unit(function: str, index: int, literal: str) -> str | None:
-    """Return the canonical name of a unit such as 'YY' in a call, or None for other literals."""
+def canonical_unit(function: str, index: int, literal: str) -> str | None:
+    """Return the canonical name of a unit such as 'YY' in `date_trunc('YY', d)`, else None."""
     if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
         return None
     return UNITS.get(function, {}).get(index, {}).get(literal.lower())

@@ -21,7 +21,7 @@ def are_only_texts(
     query: str,
     schema: Mapping[str, Mapping[str, str]],
     stored: Mapping[str, str],
-    is_asked: Callable[[str], bool],
+    is_selected: Callable[[str], bool],
     count: int,
 ) -> bool:
     """Return whether Spark certainly uses all selected literals of a query as texts.
@@ -32,7 +32,7 @@ def are_only_texts(
     Args:
         schema: Spark SQL types by table and column.
         stored: Spark SQL types of the columns that store the output, by lower-case name.
-        is_asked: Returns whether a literal with this value is selected.
+        is_selected: Returns whether a literal with this value is selected.
         count: The expected number of selected literals in the query's text.
     """
     tree = parse(query)
@@ -45,7 +45,7 @@ def are_only_texts(
         asked = [
             literal
             for literal in tree.find_all(exp.Literal)
-            if literal.is_string and is_asked(string_value(literal.this) or "")
+            if literal.is_string and is_selected(string_value(literal.this) or "")
         ]
         return len(asked) == count and all(_is_text(one, tree, stored) for one in asked)
     finally:

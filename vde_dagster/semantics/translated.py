@@ -21,7 +21,7 @@ from vde_dagster.sql.other_dialects.writing import query_sql
 def find_operators(
     text: str, schema: Schema, origin: Origin, functions: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Find operators of another dialect whose result may differ on Spark.
+    """Report operators of another dialect whose result may differ on Spark.
 
     Args:
         text: Spark SQL of a query or a statement; a text that cannot be parsed has no findings.

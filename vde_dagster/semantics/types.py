@@ -14,16 +14,16 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called, data_type
+from vde_dagster.semantics._sqlglot import called_function, data_type
 from vde_dagster.semantics.function_types import (
     ANY,
     FORMS,
     LAMBDA,
     NULL,
+    encode_argument_types,
     find_result,
     is_refused_call,
     letter_of_type,
-    written_letters,
 )
 from vde_dagster.sql.reading import is_star
 
@@ -127,9 +127,9 @@ def _element(e: exp.Bracket) -> Type:
 def _field(e: exp.Dot) -> Type:
     """Return the type of a struct's field, `struct(a AS x).x`."""
     made, name = e.this.unnest(), e.expression.name
-    if not isinstance(made, exp.Anonymous) or called(made) not in _STRUCTS:
+    if not isinstance(made, exp.Anonymous) or called_function(made) not in _STRUCTS:
         return _field_type(infer(made), name)
-    fields = _STRUCTS[called(made)](list_arguments(made))
+    fields = _STRUCTS[called_function(made)](list_arguments(made))
     values = [value for key, value in fields if key.lower() == name.lower()]
     return infer(values[0]) if len(values) == 1 else None
 
@@ -183,7 +183,7 @@ def _digits(e: exp.Expr, *, shown: bool = False) -> tuple[int, int] | None:
 
 
 def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
-    """Return the digits before and after the point of a DECIMAL type."""
+    """Return the digits of a DECIMAL type before and after the point: (8, 2) for DECIMAL(10, 2)."""
     given = [int(part.name) for part in kind.expressions]
     precision, scale = (*given, *(10, 0)[len(given) :])
     return precision - scale, scale
@@ -199,7 +199,6 @@ _PADDED = (_D.CHAR, _D.VARCHAR)
 
 
 def _cast(e: exp.Cast) -> Type:
-    """Return the type of a cast."""
     kind: exp.DataType = e.args["to"]
     # Spark casts to STRING instead of CHAR and VARCHAR.
     if kind.this in _PADDED:
@@ -209,14 +208,14 @@ def _cast(e: exp.Cast) -> Type:
 
 
 def case_branches(e: exp.Case) -> list[exp.Expr]:
-    """Return the values of a CASE, including ELSE."""
+    """Return the values after THEN and ELSE of a CASE."""
     default = e.args.get("default")
     values = [branch.args["true"] for branch in e.args["ifs"]]
     return [*values, *([default] if default is not None else [])]
 
 
 def common_type(values: Iterable[exp.Expr]) -> Type:
-    """Return the common type of the values that are not NULL, or None if it is unknown."""
+    """Return the type that a CASE of these values has, or None if it is unknown."""
     values = [value for value in values if not isinstance(value, exp.Null)]
     kinds = [infer(value) for value in values]
     if not kinds or all(kind == kinds[0] for kind in kinds):
@@ -231,7 +230,7 @@ def common_type(values: Iterable[exp.Expr]) -> Type:
 
 
 def _call(e: exp.Anonymous) -> Type:
-    name = called(e)
+    name = called_function(e)
     if name.endswith(_LITERAL):
         return _typed_literal(name.removesuffix(_LITERAL), str(e.expressions[0].this))
     arguments = list_arguments(e)
@@ -348,20 +347,20 @@ _SUMS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def infer_family(e: exp.Expr) -> Type:
-    """Return an expression's type, or DOUBLE for a number whose exact type is unknown."""
+    """Return an expression's type; DOUBLE if it is certainly a number of unknown type."""
     found, e = infer(e), e.unnest()
     if found is not None:
         return found
     parts: list[exp.Expr] = [e.this, e.expression] if isinstance(e, _SUMS) else []
     if isinstance(e, exp.Case):
         parts = [branch.args["true"] for branch in e.args["ifs"]]
-    elif isinstance(e, exp.Anonymous) and called(e) in OF_ONE_TYPE - {"array"}:
+    elif isinstance(e, exp.Anonymous) and called_function(e) in OF_ONE_TYPE - {"array"}:
         parts = e.expressions
     classes = {type_class(infer_family(part)) for part in parts}
     return data_type("DOUBLE") if "a number" in classes <= {"a number", "text"} else None
 
 
-def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
+def is_refused_by_argument_types(name: str, arguments: Sequence[exp.Expr]) -> bool:
     """Return whether Spark certainly refuses a call or an operator with these argument types.
 
     Args:
@@ -372,19 +371,18 @@ def refuses_arguments(name: str, arguments: Sequence[exp.Expr]) -> bool:
     return is_refused_call(name, "".join(letters))
 
 
-def refuses_operands(e: exp.Binary) -> bool:
+def is_refused_by_operand_types(e: exp.Binary) -> bool:
     """Return whether Spark certainly refuses an operator with these operand types."""
     sign = _SIGNS.get(e.__class__)
-    return sign is not None and refuses_arguments(sign, [e.this, e.expression])
+    return sign is not None and is_refused_by_argument_types(sign, [e.this, e.expression])
 
 
 def _by_table(name: str, arguments: Sequence[exp.Expr]) -> Type:
-    """Return the type of a call from the table in `function_types`, or None if unknown."""
     units = spark_functions.UNITS.get(name, {})
     unit = _unit(name, arguments[0]) if 0 in units and arguments else None
     rest = arguments if unit is None else arguments[1:]
     kinds = [infer(argument) for argument in rest]
-    letters = written_letters(
+    letters = encode_argument_types(
         [_letter(a, kind) for a, kind in zip(rest, kinds, strict=True)], kinds
     )
     result = find_result(name, letters, len(arguments), unit)
@@ -401,7 +399,7 @@ def _unit(name: str, e: exp.Expr) -> str | None:
         return None
     text = str(e.this)
     word = text if text.isidentifier() else text.strip("'\"")
-    return spark_functions.unit(name, 0, word)
+    return spark_functions.canonical_unit(name, 0, word)
 
 
 def _letter(e: exp.Expr, kind: Type) -> str | None:
@@ -476,17 +474,17 @@ _INTO_TEXT = frozenset({"a number", "text", "a date", "a time", "a boolean"})
 
 
 def type_class(kind: Type) -> str | None:
-    """Return the class of a type in words, such as "a number"; None for an unknown type."""
+    """Return a type's class as words for a message, such as "a number"; None if unknown."""
     return _CLASSES.get(kind.this) if kind is not None else None
 
 
-def is_refused(value: str, column: str) -> bool:
-    """Return whether Spark certainly refuses to store type `value` in a column of type `column`.
+def is_refused_store(value: str, column: str) -> bool:
+    """Return whether Spark certainly refuses to store a `value` type in a column of type `column`.
 
-    >>> is_refused("STRING", "INT"), is_refused("INT", "STRING"), is_refused("UNKNOWN", "INT")
-    (True, False, False)
-    >>> is_refused("BIGINT", "INT"), is_refused("DATE", "TIMESTAMP"), is_refused("INT", "BOOLEAN")
-    (False, False, True)
+    >>> is_refused_store("STRING", "INT"), is_refused_store("INT", "STRING")
+    (True, False)
+    >>> is_refused_store("BIGINT", "INT"), is_refused_store("INT", "BOOLEAN")
+    (False, True)
     """
     given, taken = (type_class(data_type(text)) for text in (value, column))
     if given is None or taken is None or given == taken or {given, taken} == {"a date", "a time"}:

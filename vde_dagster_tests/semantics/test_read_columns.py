@@ -13,7 +13,7 @@ import sqlglot
 
 from vde_dagster.semantics.analysis import analyze
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.versions.lineage import ColumnLineage, Tracer
+from vde_dagster.semantics.versions.lineage import ColumnLineage, LineageTracer
 from vde_dagster_tests.semantics.random_queries import DUCKDB_TYPES, SCHEMA, Queries, random_rows
 
 Rows = dict[str, list[tuple[object, ...]]]
@@ -124,7 +124,7 @@ def test_columns_that_decide_rows_are_read_whichever_outputs_are_asked_for(
 def test_lineage_that_overlooks_what_decides_rows_is_noticed(
     db: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Tracer, "_source", lambda *_: iter(()))
+    monkeypatch.setattr(LineageTracer, "_source", lambda *_: iter(()))
     rng = random.Random(1)
     with pytest.raises(AssertionError, match="does not read"):
         _check_all(db, rng)

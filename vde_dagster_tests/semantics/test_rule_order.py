@@ -19,11 +19,11 @@ JOINED = "SELECT o.id, c.name FROM orders o {} JOIN customers c ON o.customer_id
 UNITED = "SELECT id FROM orders UNION {}SELECT id FROM customers UNION SELECT id FROM products{}"
 
 EXCHANGED: dict[tuple[str, str], tuple[str, str]] = {
-    ("weaken_full_joins", "strengthen_joins"): (
+    ("reduce_full_joins", "outer_joins_as_inner"): (
         JOINED.format("FULL") + "WHERE c.score > o.qty",
         JOINED.format("") + "WHERE c.score > o.qty",
     ),
-    ("tests_as_exists", "drop_groupings"): (
+    ("outer_joins_as_exists", "drop_groupings"): (
         "SELECT o.id FROM orders o LEFT JOIN (SELECT DISTINCT id, TRUE AS there FROM customers) c "
         "ON o.customer_id = c.id WHERE c.there IS NOT NULL OR o.qty > 1",
         "SELECT id FROM orders WHERE customer_id IN (SELECT id FROM customers) OR qty > 1",
@@ -33,12 +33,12 @@ EXCHANGED: dict[tuple[str, str], tuple[str, str]] = {
 """Neighbors, with two equal queries that their exchange tells apart."""
 
 MOVED_LAST: dict[str, tuple[Any, str, str]] = {
-    "drop_empty": (
+    "remove_empty_relations": (
         ORDERS,
         "SELECT id FROM orders WHERE qty > 1 OR EXISTS (SELECT 1 FROM customers LIMIT 0)",
         "SELECT id FROM orders WHERE qty > 1",
     ),
-    "ask_without_limits": (
+    "remove_limits_in_exists": (
         PAIRS,
         "SELECT id FROM t WHERE EXISTS (SELECT i, count(*) FROM r WHERE r.b = t.b GROUP BY i "
         "LIMIT 1)",
@@ -55,7 +55,7 @@ MOVED_LAST: dict[str, tuple[Any, str, str]] = {
         "ON o.customer_id = c.id",
         "SELECT DISTINCT o.status FROM orders o JOIN customers c ON o.customer_id = c.id",
     ),
-    "merge_readings": (
+    "merge_self_joins": (
         ORDERS,
         "SELECT label FROM dim d WHERE EXISTS (SELECT 1 FROM dim e JOIN orders o "
         "ON o.qty = e.rank WHERE e.k = d.k)",

@@ -218,7 +218,7 @@ def functions(session: Any) -> dict[str, str | None]:
     """Return the names that are probed, with how each is called where it is not by brackets."""
     found: dict[str, str | None] = {}
     for name in [*built_ins(session), *_PARSED]:
-        kind = spark_functions.kind(name)
+        kind = spark_functions.function_kind(name)
         callable_ = name.isidentifier() and kind != "operator"
         if (
             kind not in _SKIPPED
@@ -239,7 +239,7 @@ def call_text(name: str, arguments: Sequence[str]) -> str:
     if name in _TRIMS:
         return _TRIMS[name][len(arguments) - 1].format(*arguments)
     text = f"{name}({', '.join(arguments)})"
-    if spark_functions.kind(name) in ("ranking", "tie-breaking"):
+    if spark_functions.function_kind(name) in ("ranking", "tie-breaking"):
         text += " OVER (ORDER BY c_i0)"
     return text
 
@@ -252,9 +252,9 @@ def counts(name: str) -> list[int]:
         return [1, 2]
     if name in _PARSED:
         return [3]
-    if spark_functions.kind(name) == "ranking":
+    if spark_functions.function_kind(name) == "ranking":
         return [0]
-    return [n for n in range(MOST_ARGUMENTS + 1) if spark_functions.takes(name, n)]
+    return [n for n in range(MOST_ARGUMENTS + 1) if spark_functions.accepts_argument_count(name, n)]
 
 
 def units(name: str, count: int) -> list[tuple[str, str]]:

@@ -22,8 +22,8 @@ from vde_dagster.semantics.function_types import (
     MANY,
     NULL,
     SAME,
+    encode_argument_types,
     find_rows,
-    written_letters,
 )
 from vde_dagster_tests.spark.function_probes import (
     COLUMNS,
@@ -69,7 +69,7 @@ Letters = tuple[str, ...]
 
 def letters_of(given: tuple[Probe, ...], types: dict[str, str]) -> Letters:
     """Return the letters of arguments, with `SAME` for one whose type stood before."""
-    text = written_letters(
+    text = encode_argument_types(
         [p.letter if len(p.letter) == 1 else NULL for p in given],
         [types.get(p.text) for p in given],
     )

@@ -139,7 +139,7 @@ def per_row_aliases() -> list[Pair]:
     return [
         (alias, canonical)
         for alias, canonical in spark_functions.ALIASES.items()
-        if spark_functions.kind(canonical) in kinds
+        if spark_functions.function_kind(canonical) in kinds
     ]
 
 
@@ -183,7 +183,7 @@ def test_aliases_of_aggregations(session: Any) -> None:
     aliases = [
         (alias, canonical)
         for alias, canonical in spark_functions.ALIASES.items()
-        if spark_functions.kind(canonical) in ("aggregate", "ordered aggregate")
+        if spark_functions.function_kind(canonical) in ("aggregate", "ordered aggregate")
     ]
     seen = 0
     for form in dict.fromkeys((*FORMS_OF_ALL, *chain(*FORMS_OF_SOME.values()))):
@@ -228,7 +228,7 @@ STANDING = {
     **{
         alias: [""]
         for alias, canonical in spark_functions.ALIASES.items()
-        if spark_functions.kind(canonical) == "session"
+        if spark_functions.function_kind(canonical) == "session"
     },
 }
 """Arguments of functions whose value is not the same each time, by alias."""
@@ -327,7 +327,7 @@ def test_units(session: Any, zone: str, function: str, index: int) -> None:
 
 def test_units_that_are_not_equal(session: Any) -> None:
     """What the groups must keep apart, and why letters outside ASCII count as written."""
-    canonical = spark_functions.unit
+    canonical = spark_functions.canonical_unit
     assert canonical("date_trunc", 0, "MON") == canonical("date_trunc", 0, "Month") == "month"
     assert canonical("date_trunc", 0, "wee\u212a") is None
     assert canonical("date_trunc", 0, "dow") is None

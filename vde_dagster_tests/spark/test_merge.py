@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.semantics.types import is_refused
+from vde_dagster.semantics.types import is_refused_store
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import lakehouse_of
 from vde_dagster_tests.spark.tasks import Warehouse, days
@@ -191,6 +191,6 @@ def test_spark_stores_in_a_column_what_is_not_refused_and_nothing_else(
                 f"WHEN MATCHED THEN UPDATE SET t.{name} = s.v"
             )
             told = " ".join(row[0] for row in spark_engine.session.sql(text).collect())
-            if is_refused(value, type_) != ("INCOMPATIBLE_DATA_FOR_TABLE" in told):
+            if is_refused_store(value, type_) != ("INCOMPATIBLE_DATA_FOR_TABLE" in told):
                 wrong.append((value, type_, told[:300]))
     assert wrong == [], wrong

@@ -55,7 +55,7 @@ def test_every_function_is_in_exactly_one_list(registry: dict[str, BuiltIn]) -> 
     assert sorted(registry.keys() - listed.keys()) == [], "Spark has new functions"
     assert sorted(listed.keys() - registry.keys()) == [], "Spark does not know them"
     for name in registry:
-        assert name in LISTS[spark_functions.kind(name) or ""], name
+        assert name in LISTS[spark_functions.function_kind(name) or ""], name
     catalog = {name for name, function in registry.items() if function.group == "catalog"}
     assert catalog == spark_functions.CATALOG
 
@@ -82,11 +82,11 @@ def test_smaller_lists_name_functions_of_their_kind() -> None:
     assert known.SESSION_WITHOUT_ARGUMENTS <= known.SCALAR
     assert known.CASTS.keys() <= known.SCALAR
     for alias, canonical in known.ALIASES.items():
-        assert known.kind(alias) is not None, alias
+        assert known.function_kind(alias) is not None, alias
         assert canonical not in known.ALIASES, "one step leads to the canonical name"
-        kinds = {known.kind(alias), known.kind(canonical)}
+        kinds = {known.function_kind(alias), known.function_kind(canonical)}
         assert len(kinds) == 1 or kinds == {"operator", "scalar"}, alias
-    assert known.kind("no_such_function") is None
+    assert known.function_kind("no_such_function") is None
 
 
 def test_aggregations_are_those_of_spark(session: Any, registry: dict[str, BuiltIn]) -> None:
@@ -106,7 +106,7 @@ def test_aggregations_are_those_of_spark(session: Any, registry: dict[str, Built
             continue
         this = loader.loadClass(function.class_name)
         kinds = [allowed for parent, allowed in above.items() if parent.isAssignableFrom(this)]
-        own = spark_functions.kind(name)
+        own = spark_functions.function_kind(name)
         if not kinds and function.group == "agg_funcs" and own != "grouping":
             kinds = [expected["aggregate.AggregateFunction"]]  # made by a builder
         if not kinds and function.group == "window_funcs":
@@ -186,7 +186,7 @@ def test_what_the_order_of_rows_changes(session: Any, aggregation: str, differs:
     up, down = (result.collect()[0][0] for result in results)
     assert (up != down) == differs, (up, down)
     name = re.findall(r"\w+(?=\()", aggregation)
-    known = {spark_functions.kind(n) for n in name} & {"aggregate", "ordered aggregate"}
+    known = {spark_functions.function_kind(n) for n in name} & {"aggregate", "ordered aggregate"}
     assert known == {"ordered aggregate" if differs else "aggregate"}
 
 
@@ -324,7 +324,7 @@ try_variant_get uniform uuid variant_get window
 """Functions of which no constant stands for what is left out in every call.
 
 It is no value (options, a format, a function, a time zone), decides what is computed, is another
-for each type (`lpad`, which `without_defaults` knows), or of functions that have no version anyway.
+for each type (`lpad`, see `drop_default_arguments`), or of functions that have no version anyway.
 """
 
 
@@ -332,8 +332,12 @@ def test_every_argument_that_may_be_left_out_has_a_constant_or_none() -> None:
     known = spark_functions
     several = {
         name
-        for name in {*known.names()} - known.ALIASES.keys() - known.OPERATORS - known.CATALOG
-        if sum(known.takes(name, count) for count in range(9)) > 1 and not known.takes(name, 16)
+        for name in {*known.function_names()}
+        - known.ALIASES.keys()
+        - known.OPERATORS
+        - known.CATALOG
+        if sum(known.accepts_argument_count(name, count) for count in range(9)) > 1
+        and not known.accepts_argument_count(name, 16)
     }
     assert several - known.PARSED == known.DEFAULTS.keys() | {*NO_CONSTANT.split()}
     assert not known.DEFAULTS.keys() & {*NO_CONSTANT.split()}
@@ -358,7 +362,7 @@ def test_functions_take_as_many_arguments_as_spark_says(
     for name in registry.keys() - spark_functions.OPERATORS - spark_functions.CATALOG - NOT_LOADED:
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
         functions = next(one for one in registries if one.functionExists(identifier))
-        takes = [spark_functions.takes(name, count) for count in range(10)]
+        takes = [spark_functions.accepts_argument_count(name, count) for count in range(10)]
         ends = [n for n in range(9) if takes[n] != takes[n + 1]]
         for count in sorted({*ends, *(n + 1 for n in ends)}):
             counted = True

@@ -137,10 +137,10 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         return
     if _has_interval(model) or any(_has_interval(parent.model) for parent in _inlined(parents)):
         return
-    from vde_dagster.semantics.checks.interval_filters import interval_filter
+    from vde_dagster.semantics.checks.interval_filters import write_interval_filter
 
     types = {output.name.lower(): output.type for output in known.columns or ()}
-    condition = interval_filter(column.name, types.get(column.name.lower()), column.format)
+    condition = write_interval_filter(column.name, types.get(column.name.lower()), column.format)
     yield Problem(
         f"{model.name} is filled by intervals, but its query does not filter by "
         "interval: every interval reads all rows of its parents",
@@ -250,9 +250,9 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
         if missing is not None:
             yield Problem(f"{model.name}: {missing[0]}", missing[1], place)
             return
-        from vde_dagster.semantics.refresh.followed import why_none_followed
+        from vde_dagster.semantics.refresh.followed import explain_not_refreshable
 
-        why = why_none_followed(model.query, schema, key=known.changed_by)
+        why = explain_not_refreshable(model.query, schema, key=known.changed_by)
         offset = mistake_offset(model.query, why) if why is not None else None
         yield Problem(
             f"{model.name}: no parent's rows contain the key {key}, so changed keys cannot be "
@@ -281,9 +281,9 @@ def changes_not_followed(known: Known, parents: Mapping[ModelName, Snapshot]) ->
     schema = column_types(parents)
     if any(type_ == "UNKNOWN" for types in schema.values() for type_ in types.values()):
         return
-    from vde_dagster.semantics.refresh.followed import why_none_followed
+    from vde_dagster.semantics.refresh.followed import explain_not_refreshable
 
-    why = why_none_followed(model.query, schema) if len(schema) == len(parents) else None
+    why = explain_not_refreshable(model.query, schema) if len(schema) == len(parents) else None
     if why is not None:
         offset = mistake_offset(model.query, why)
         where = place_in_header(model, "refresh") if offset is None else model.place(offset)
@@ -505,13 +505,13 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 def _refused(
     known: Known, values: Mapping[str, str], types: Mapping[str, str]
 ) -> Iterator[Problem]:
-    from vde_dagster.semantics.types import is_refused
+    from vde_dagster.semantics.types import is_refused_store
 
     for_column = {name.lower(): (name, type_) for name, type_ in types.items()}
     for number, (column, text) in enumerate(known.model.kind.assignments):
         value = values.get(f"v{number}", "UNKNOWN")
         name, type_ = for_column.get(column.lower(), (column, "UNKNOWN"))
-        if is_refused(value, type_):
+        if is_refused_store(value, type_):
             yield Problem(
                 f"{known.model.name}: its kind sets '{name}', which is {type_}, to {value}: {text}",
                 f"write CAST(… AS {type_}), or give the column another type",

@@ -173,7 +173,7 @@ def _read(
             audit.query.replace("@this_model", this),
             schema,
             functions=known.functions,
-            of=f"audit {audit.name} of {model.name}",
+            query_owner=f"audit {audit.name} of {model.name}",
             origin=SPARK if arguments else origin,
         )
     except SemanticError as error:

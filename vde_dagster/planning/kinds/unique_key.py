@@ -124,7 +124,7 @@ def check_steady(
     from vde_dagster.semantics import spark_functions
 
     for name in functions:
-        if spark_functions.kind(name) in refused:
+        if spark_functions.function_kind(name) in refused:
             raise ProjectError(
                 f"{model.name}: '{name}' is not allowed in '{text}' of its kind "
                 f"{model.kind.name}: it does not have exactly one value per row",

@@ -91,7 +91,7 @@ def columns_read(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, st
             str(models[table][0]): dict.fromkeys(sorted(columns), "UNKNOWN")
             for table, columns in named.items()
         }
-        found = analyze(sql, schema, of=f"the metric {name}")
+        found = analyze(sql, schema, query_owner=f"the metric {name}")
     # The SQL may have another dialect, for example.
     except (SqlglotError, ProjectError):
         return {(table, None) for table in models if table in sql}

@@ -41,7 +41,7 @@ _PIECES = re.compile(r"'[^'\\]*'(?: '[^'\\]*')+")
 
 
 class Node:
-    """An expression of the algebra."""
+    """An SQL expression, as a tag such as `add` and its operands."""
 
     __slots__ = ("parts", "serial", "tag")
 
@@ -83,8 +83,8 @@ class Terms:
         """Return all expressions that were created."""
         return list(self._known.values())
 
-    def forget(self) -> None:
-        """Free all expressions."""
+    def free_nodes(self) -> None:
+        """Remove the operands of all expressions, so that Python can free them."""
         # The parts contain reference cycles, through subqueries and scopes.
         for node in self._known.values():
             node.parts = ()
@@ -157,7 +157,7 @@ class Terms:
         """Create a comparison, or its result for two INT literals."""
         if op in ("gt", "ge"):
             op, left, right = {"gt": "lt", "ge": "le"}[op], right, left
-        a, b = integer(left), integer(right)
+        a, b = int_value(left), int_value(right)
         if a is not None and b is not None:
             results = {"eq": a == b, "neq": a != b, "lt": a < b, "le": a <= b, "nseq": a == b}
             return self.boolean(results[op])
@@ -165,7 +165,7 @@ class Terms:
 
     def arithmetic(self, op: str, left: Node, right: Node) -> Node:
         """Create a sum, difference or product, or its result for two INT literals."""
-        a, b = integer(left), integer(right)
+        a, b = int_value(left), int_value(right)
         if a is not None and b is not None:
             value = a + b if op == "add" else a - b if op == "sub" else a * b
             if _INT_MIN <= value <= _INT_MAX:
@@ -178,14 +178,14 @@ class Terms:
 
     def minus(self, operand: Node) -> Node:
         """Create a unary minus, or the negative literal for an INT literal."""
-        value = integer(operand)
+        value = int_value(operand)
         if value is None or value == _INT_MIN:
             return self.make("neg", operand)
         return self.number(-value)
 
 
-def integer(node: Node) -> int | None:
-    """Return the value of an INT literal; None for other nodes and for larger numbers."""
+def int_value(node: Node) -> int | None:
+    """Return the value of an INT literal; None for other expressions and larger numbers."""
     if node.tag != "lit" or node.parts[0] != "n" or not _INTEGER.fullmatch(node.parts[1]):
         return None
     value = int(node.parts[1])
@@ -193,7 +193,7 @@ def integer(node: Node) -> int | None:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """Return the operands of an AND, or the expression alone; empty for TRUE."""
+    """Return the operands of an AND; a list of the expression itself if it is not an AND."""
     if node.tag == "and":
         return list(node.parts)
     return [] if node.tag == "bool" and node.parts[0] is True else [node]
@@ -203,12 +203,12 @@ _PLAIN = re.compile(r"'([^'\\]*)'")
 
 
 def case_values(node: Node) -> list[Node]:
-    """Return the values of a CASE, its ELSE included."""
+    """Return the values after THEN and ELSE of a CASE."""
     return [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
 
 
-def plain_total(body: Node) -> tuple[str, Node] | None:
-    """Return the name and argument of an aggregate function with exactly one argument, or None."""
+def simple_aggregate(body: Node) -> tuple[str, Node] | None:
+    """Return the name and argument of an aggregate such as `sum(a)`; None for other expressions."""
     if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
         return None
     return body.parts
@@ -219,8 +219,8 @@ def is_false(node: Node) -> bool:
     return node.tag == "bool" and not node.parts[0]
 
 
-def null_test(node: Node) -> Node | None:
-    """Return the operand of an IS NULL, or None."""
+def null_test_operand(node: Node) -> Node | None:
+    """Return `x` if the expression is `x IS NULL`, else None."""
     if node.tag != "Is":
         return None
     asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
@@ -244,7 +244,7 @@ def is_plain_date(text: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Correlation:
-    """Records whether a subquery uses columns of outer queries."""
+    """Flag of a subquery that is set when it uses a column of an outer query."""
 
     found: bool = False
 
@@ -267,10 +267,11 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Sources of one SELECT, and the conditions on their rows.
+    """The FROM and WHERE of one SELECT: its tables and subqueries, and all conditions on their
+    rows.
 
     Args:
-        joins: Conditions in a join's ON.
+        joins: The conditions that were written in a join's ON.
         sorts: ORDER BY expressions of merged subqueries.
     """
 
@@ -280,33 +281,30 @@ class Group:
     sorts: list[Node] = field(default_factory=list)
 
     def absorb(self, other: Group) -> None:
-        """Add the sources and conditions of another group to this group."""
+        """Add another group's sources and conditions to this group."""
         self.sources += other.sources
         self.conditions += other.conditions
         self.joins |= other.joins
         self.sorts += other.sorts
 
-    def splice(self, source: Source, other: Group, *more: Source) -> None:
-        """Replace one of the sources by another group and more sources."""
+    def replace_source(self, source: Source, other: Group, *more: Source) -> None:
+        """Replace one source by the sources and conditions of `other`, and by `more`."""
         at = self.sources.index(source)
         behind = self.sources[at + 1 :]  # They may depend on the rows of what stood there.
         del self.sources[at:]
         self.absorb(other)
         self.sources += [*more, *behind]
 
-    def snapshot(self) -> Group:
-        """Return a copy of the group in its current state."""
+    def copied(self) -> Group:
+        """Return a copy, which later changes of this group do not affect."""
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
 class _Exporting:
-    """A source with the inner expressions that outer expressions refer to."""
-
     __slots__ = ()
     columns: list[Node]
 
     def export(self, node: Node) -> int:
-        """Return an inner expression's position in `columns`, where it is added if missing."""
         if node in self.columns:
             return self.columns.index(node)
         self.columns.append(node)
@@ -348,14 +346,14 @@ class SetOperation:
     """UNION ALL, INTERSECT or EXCEPT of queries.
 
     Args:
-        alike: Whether each column has the same simple, known type in all queries.
+        has_common_types: Whether each column has the same simple, known type in all queries.
     """
 
     op: str
     branches: list[Rel]
     correlation: Correlation
     # If false, the result's types may depend on the order of the queries, and so may its values.
-    alike: bool
+    has_common_types: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -369,7 +367,7 @@ class Generator:
 
 @dataclass(slots=True, eq=False)
 class Constant:
-    """A VALUES list or a table function over constants."""
+    """A VALUES list, or a table function with constant arguments such as `range(10)`."""
 
     op: str
     rows: list[list[Node]]
@@ -451,14 +449,12 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
-    """Replace each pending window by a window over the rows of `group`."""
+    """Replace the window functions that were bound without their rows by windows over `group`."""
     completion = _Completion(group, terms)
     return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
 
 class _Completion:
-    """The replacement rule for pending windows, including windows inside of windows."""
-
     def __init__(self, group: Group, terms: Terms) -> None:
         self._group = group
         self._terms = terms
@@ -489,7 +485,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 
 def sources_in(part: Any) -> set[Any]:
-    """Return the sources of all references in a node, group, source or query."""
+    """Return the tables and subqueries whose columns a node, group or query refers to."""
     found: set[Any] = set()
     seen: set[Any] = set()
     stack = [part]

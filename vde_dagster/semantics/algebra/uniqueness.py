@@ -16,8 +16,8 @@ from vde_dagster.semantics.algebra.nodes import (
     Leaf,
     Node,
     Terms,
-    integer,
-    null_test,
+    int_value,
+    null_test_operand,
     sources_in,
 )
 
@@ -28,34 +28,33 @@ MOST_SOURCES = 12
 
 
 def has_at_most_one_row(inner: Group, terms: Terms) -> bool:
-    """Return whether a group has at most one row for each row of the sources around it."""
-    return _spread(inner, set(), terms)
+    """Return whether a subquery returns at most one row for each row of the tables around it."""
+    return _determines_all(inner, set(), terms)
 
 
 def group_keys(group: Group, terms: Terms) -> list[Key]:
-    """Return unique keys of a group, each as the set of expressions that together are unique."""
-    if not _multiplying(group):
+    """Return the unique keys of a group's rows, each as a set of expressions."""
+    if not _multiplying_sources(group):
         return [frozenset()]
-    if _spread(group, set(), terms):
+    if _determines_all(group, set(), terms):
         return [frozenset()]
     keys: list[Key] = []
-    bound = bindings(group, terms)
-    for source in _multiplying(group):
-        if _spread(group, {source}, terms):
+    bound = find_equal_expressions(group, terms)
+    for source in _multiplying_sources(group):
+        if _determines_all(group, {source}, terms):
             # What is NULL in every row tells none from another.
             keys += (
                 frozenset(n for n in key if all(o.tag != "Null" for o in bound.get(n, ())))
                 for key in _source_keys(source, terms)
             )
-    for node, partition in _first_of_each(group):
+    for node, partition in _first_row_keys(group):
         covered = set(node.parts[0].sources)
-        if _spread(group, covered, terms):
+        if _determines_all(group, covered, terms):
             keys.append(partition)
     return keys[:_MAX_KEYS]
 
 
-def _multiplying(group: Group) -> list[Any]:
-    """Return the sources that can multiply or remove rows of the other sources."""
+def _multiplying_sources(group: Group) -> list[Any]:
     return [s for s in group.sources if not is_lookup(s)]
 
 
@@ -83,19 +82,21 @@ def _source_keys(source: Any, terms: Terms) -> list[Key]:
     ]
 
 
-def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
-    """Return whether a row of the known sources determines at most one row of all other sources."""
-    return not set(_multiplying(group)) - reached(group, known, terms)
+def _determines_all(group: Group, known: set[Any], terms: Terms) -> bool:
+    return not set(_multiplying_sources(group)) - determined_sources(group, known, terms)
 
 
-def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
-    """Return the known sources, and the sources that they restrict to at most one row."""
+def determined_sources(group: Group, known: set[Any], terms: Terms) -> set[Any]:
+    """Return the sources with at most one row for each row of the `known` sources.
+
+    The known sources are included.
+    """
     own = set(group.sources)
     known = set(known)
-    rest = [s for s in _multiplying(group) if s not in known]
+    rest = [s for s in _multiplying_sources(group) if s not in known]
     if len(rest) > MOST_SOURCES:
         return known
-    bound = bindings(group, terms)
+    bound = find_equal_expressions(group, terms)
 
     def fixed(node: Node) -> bool:
         if node.tag == "lit":
@@ -107,7 +108,7 @@ def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
     found = True
     while rest and found:
         found = False
-        for node, partition in _first_of_each(group):
+        for node, partition in _first_row_keys(group):
             covered = set(node.parts[0].sources)
             if covered & set(rest) and all(fixed(p) for p in partition):
                 known |= covered
@@ -129,21 +130,21 @@ def _is_determined(node: Node, own: set[Any], known: set[Any]) -> bool:
     return not (sources_in(node) & own - known)
 
 
-def bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Return, by expression, the expressions that the group's conditions make equal to it."""
+def find_equal_expressions(group: Group, terms: Terms) -> dict[Node, list[Node]]:
+    """Return, by expression, the other expressions that WHERE or ON makes equal to it."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:
             left, right = condition.parts
             bound.setdefault(left, []).append(right)
             bound.setdefault(right, []).append(left)
-        tested = null_test(condition)
+        tested = null_test_operand(condition)
         if tested is not None:
             bound.setdefault(tested, []).append(terms.make("Null"))
     return bound
 
 
-def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
+def _first_row_keys(group: Group) -> list[tuple[Node, Key]]:
     """Return window and PARTITION BY keys of each ``ROW_NUMBER() OVER (PARTITION BY …) = 1``."""
     found: list[tuple[Node, Key]] = []
     for condition in group.conditions:
@@ -152,7 +153,7 @@ def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
         a, b = condition.parts
         if condition.tag == "eq" and b.tag == "window":
             a, b = b, a
-        body = a.parts[2] if a.tag == "window" and integer(b) == 1 else None
+        body = a.parts[2] if a.tag == "window" and int_value(b) == 1 else None
         if body is not None and body.tag == "call" and body.parts[0] == "row_number":
             found.append((a, frozenset(a.parts[3].parts)))
     return found

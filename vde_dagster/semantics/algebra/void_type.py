@@ -23,14 +23,14 @@ _OF_ARGUMENTS = {
 
 
 def is_void(node: Node) -> bool:
-    """Return whether an expression has Spark's type VOID."""
+    """Return whether an expression has Spark's type VOID, as `NULL` and `coalesce(NULL, NULL)`
+    have."""
     # Such an expression is NULL in all rows.
     made = _typing_parts(node)
     return node.tag == "Null" or (bool(made) and all(map(is_void, made)))
 
 
 def _typing_parts(node: Node) -> list[Node]:
-    """Return the parts of an expression that determine its type, such as a CASE's values."""
     tag, parts = node.tag, node.parts
     if tag == "case":
         return case_values(node)
@@ -43,11 +43,10 @@ def _typing_parts(node: Node) -> list[Node]:
         return _typing_parts(parts[0]) if parts[0].tag == "call" else []
     if tag == "ref":
         return _sources_of_column(*parts)
-    return _fields(parts[1], parts[0].lower()) if tag == "field" else []
+    return _struct_field_values(parts[1], parts[0].lower()) if tag == "field" else []
 
 
 def _sources_of_column(source: Any, key: Any) -> list[Node]:
-    """Return the expressions that compute a column's values; empty for a table's column."""
     if isinstance(source, (Derived, FullJoin)):
         return [source.columns[key]]
     if isinstance(source, SetOperation):
@@ -56,10 +55,14 @@ def _sources_of_column(source: Any, key: Any) -> list[Node]:
     return [row[key] for row in source.rows] if listed else []
 
 
-def _fields(node: Node, name: str) -> list[Node]:
-    """Return the expressions that compute a field of a struct, such as `x` of `struct(1 AS x)`."""
+def _struct_field_values(node: Node, name: str) -> list[Node]:
+    """Return the expressions of a struct's field, such as `1` for `x` of `struct(1 AS x)`."""
     if node.tag == "ref":
-        return [value for made in _sources_of_column(*node.parts) for value in _fields(made, name)]
+        return [
+            value
+            for made in _sources_of_column(*node.parts)
+            for value in _struct_field_values(made, name)
+        ]
     named = node.tag == "call" and node.parts[0] == "struct"
     fields = zip(node.parts[1::2], node.parts[2::2], strict=False) if named else ()
     return [value for key, value in fields if str(key).lower() == name]

@@ -8,12 +8,12 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.base.hashing import digest_values, from_hex
-from vde_dagster.semantics._sqlglot import called, data_type
+from vde_dagster.semantics._sqlglot import called_function, data_type
 from vde_dagster.semantics.algebra.nodes import BOOLEAN, Leaf, Node, Terms
 from vde_dagster.semantics.algebra.void_type import is_void
 from vde_dagster.semantics.binding.names import NamedSource, Scope
-from vde_dagster.semantics.errors import Noted, Rule, SemanticError
-from vde_dagster.semantics.function_types import are_not_comparable, have_no_common_type
+from vde_dagster.semantics.errors import RecordedRefusal, Rule, SemanticError
+from vde_dagster.semantics.function_types import are_not_comparable, lack_common_type
 from vde_dagster.semantics.spark_functions import SYNTAX_CLASSES
 from vde_dagster.semantics.types import infer, infer_family
 from vde_dagster.semantics.versions.version import (
@@ -30,8 +30,8 @@ class Unsupported(Exception):
     """The query has a construct that the analysis does not support."""
 
 
-def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
-    """Raise `Unsupported` if an expression has parts that the binder does not handle."""
+def refuse_other_args(e: exp.Expr, understood: set[str], what: str = "") -> None:
+    """Raise `Unsupported` if a SQLGlot node has arguments other than `understood`."""
     for key, value in e.args.items():
         if value and key not in understood:
             words = key.strip("_").replace("_", " ")
@@ -39,7 +39,7 @@ def only(e: exp.Expr, understood: set[str], what: str = "") -> None:
 
 
 def flat_operands(e: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of nested ANDs or ORs."""
+    """Return the operands of nested ANDs or ORs as one list."""
     # Generated queries have thousands of operands, too many for recursion.
     stack, operands = [e], []
     while stack:
@@ -57,7 +57,7 @@ Handler = Callable[["Binder", Any, Scope], Node]
 
 
 class Binder:
-    """Converts one query to the algebra.
+    """Converts the syntax tree of one query to the relational algebra.
 
     See `analyze` for the arguments.
     """
@@ -80,11 +80,11 @@ class Binder:
         self.terms = Terms()
         self.scalar_functions = frozenset(name.lower() for name in scalar_functions)
         self.functions = frozenset(name.lower() for name in functions) | self.scalar_functions
-        self.doubt: str | None = None
+        self.unsupported_reason: str | None = None
         self.mistakes: list[SemanticError] = []
         self.partial: str | None = None
         """Reason why unknown columns may exist, set after a star of a table with such columns."""
-        self.noted: list[Noted] = []
+        self.noted: list[RecordedRefusal] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
         self.using_calls_coalesce = False
@@ -93,10 +93,7 @@ class Binder:
         """
 
     def bind(self, e: exp.Expr, scope: Scope) -> Node:
-        """Convert an expression to a node.
-
-        An unsupported expression becomes an unknown node.
-        """
+        """Convert a syntax tree to an expression; an unsupported part becomes `unknown`."""
         if e.args.get("negate"):
             return self._negated(e, scope)
         handler = self._handlers.get(e.__class__)
@@ -104,11 +101,10 @@ class Binder:
             return handler(self, e, scope)
         name = e.__class__.__name__
         if name in SYNTAX_CLASSES:
-            return self.generic(e, scope)
+            return self.bind_by_class(e, scope)
         return self.give_up(f"{name} is not understood", *self.bind_children(e, scope))
 
     def _negated(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind NOT LIKE and similar predicates."""
         e.set("negate", None)
         try:
             node = self.bind(e, scope)
@@ -118,8 +114,8 @@ class Binder:
         each = isinstance(e.expression, exp.Any | exp.All)
         return self.terms.make("not each", node) if each else self.terms.negate(node)
 
-    def generic(self, e: exp.Expr, scope: Scope) -> Node:
-        """Bind an operator or function by its class and all of its arguments."""
+    def bind_by_class(self, e: exp.Expr, scope: Scope) -> Node:
+        """Convert an operator or function without a special rule, by its class and arguments."""
         parts: list[Any] = []
         for key, value in sorted(e.args.items()):
             if value.__class__ is list:
@@ -145,48 +141,50 @@ class Binder:
         return [self.bind(child, scope) for child in e.iter_expressions()]
 
     def give_up(self, why: str, *operands: Node) -> Node:
-        """Record why the query is not supported, and return an unknown node over the operands.
+        """Record why the query is not supported, and return `unknown` over the operands.
 
-        Without operands, the node may depend on any column of any table.
+        Without operands, the expression may depend on any column of any table.
         """
         # The query is then compared as text.
-        if self.doubt is None:
-            self.doubt = why
+        if self.unsupported_reason is None:
+            self.unsupported_reason = why
         return self.terms.make("unknown", *operands)
 
     def give_up_call(self, why: str, arguments: list[Node]) -> Node:
-        """Record why a call is not supported, and return an unknown node over its arguments."""
+        """Record why a call is not supported, and return `unknown` over its arguments."""
         return self.give_up(why, *(arguments or [self.terms.make("Null")]))
 
-    def condition(self, node: Node, e: exp.Expr) -> Node:
-        """Return a condition's node, or an unknown node if Spark refuses the condition's type."""
+    def check_condition(self, node: Node, e: exp.Expr) -> Node:
+        """Return a condition, or `unknown` if Spark does not accept its type."""
         if is_void(node):
             return self.give_up("NULL as a condition", node)
-        return self.boolean(node, e)
+        return self.require_boolean(node, e)
 
-    def boolean(self, node: Node, e: exp.Expr) -> Node:
-        """Return an operand's node, or an unknown node if its type is not BOOLEAN."""
+    def require_boolean(self, node: Node, e: exp.Expr) -> Node:
+        """Return an operand, or `unknown` if it is not a BOOLEAN."""
         if node.tag in BOOLEAN:
             return node
         kind = infer(e)
         refused = kind is not None and kind.this not in _CONDITIONS
         return self.give_up("a condition that is not BOOLEAN", node) if refused else node
 
-    def common(self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False) -> Node:
-        """Return the node of a choice such as CASE, or an unknown node without a common type."""
-        if not have_no_common_type(map(infer_family, values), ordered=ordered):
+    def require_common_type(
+        self, node: Node, values: Iterable[exp.Expr], *, ordered: bool = False
+    ) -> Node:
+        """Return a CASE or similar, or `unknown` if its values have no common type."""
+        if not lack_common_type(map(infer_family, values), ordered=ordered):
             return node
         return self.give_up("values of types that have none in common", node)
 
-    def compared(self, node: Node, values: Sequence[exp.Expr]) -> Node:
-        """Return a comparison's node, or an unknown node if Spark cannot compare the values."""
-        maps = any(called(e.unnest()) == "map" for e in values)
+    def require_comparable(self, node: Node, values: Sequence[exp.Expr]) -> Node:
+        """Return a comparison, or `unknown` if Spark cannot compare its operands."""
+        maps = any(called_function(e.unnest()) == "map" for e in values)
         if maps or are_not_comparable(map(infer_family, values)):
             return self.give_up("a comparison of types that Spark does not compare", node)
         return node
 
-    def mistaken(self, mistake: SemanticError) -> Node:
-        """Record a mistake, and return an unknown node."""
+    def record_mistake(self, mistake: SemanticError) -> Node:
+        """Record a mistake in the query, and return `unknown`."""
         # After a star with unknown columns, any name may exist, so this is not a mistake.
         if self.partial is not None:
             return self.give_up(self.partial)
@@ -194,12 +192,12 @@ class Binder:
         self.mistakes.append(mistake)
         return self.give_up(mistake.message)
 
-    def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
-        """Record a construct that Spark refuses."""
-        self.noted.append(Noted(rule, where, details))
+    def record_refusal(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
+        """Record a part of the query that Spark refuses."""
+        self.noted.append(RecordedRefusal(rule, where, details))
 
-    def table(self, parts: tuple[str, ...]) -> NamedSource:
-        """Create the FROM entry of a table from the lower-case parts of its name."""
+    def bind_table(self, parts: tuple[str, ...]) -> NamedSource:
+        """Create the FROM entry of a table; `parts` are its name's parts in lower case."""
         name = ".".join(parts)
         columns, version = self._schema.get(name), self._parents.get(name)
         types: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called, data_type, type_key
+from vde_dagster.semantics._sqlglot import called_function, data_type, type_key
 from vde_dagster.semantics.algebra.nodes import (
     AGGREGATES,
     Node,
@@ -21,15 +21,15 @@ from vde_dagster.semantics.algebra.nodes import (
     plain_string,
 )
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
-from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, Unclear, resolve
-from vde_dagster.semantics.binding.stars import expand
+from vde_dagster.semantics.binding.names import Ambiguous, NotFound, Scope, UnclearName, resolve
+from vde_dagster.semantics.binding.stars import expand_star
 from vde_dagster.semantics.function_types import is_refused_cast
 from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.types import (
     OF_ONE_TYPE,
     infer,
+    is_refused_by_argument_types,
     list_arguments,
-    refuses_arguments,
 )
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import is_star, name_of_call
@@ -44,33 +44,31 @@ _MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 
 
 def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """Bind a call in an expression."""
-    name = called(e)
+    """Convert a function call to a node of the algebra."""
+    name = called_function(e)
     if name.endswith(_LITERAL):
         return _typed_literal(binder, name[: -len(_LITERAL)], e.expressions[0].this)
-    note_arguments(binder, e)
-    return _accepted(binder, e, name, _called_node(binder, e, name, scope))
+    check_argument_count(binder, e)
+    return _check_argument_types(binder, e, name, _bind_by_kind(binder, e, name, scope))
 
 
-def _accepted(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
-    """Return a call's node, or an unknown node if Spark refuses the arguments."""
+def _check_argument_types(binder: Binder, e: exp.Anonymous, name: str, node: Node) -> Node:
     arguments = list_arguments(e)
     if any(is_star(a) or isinstance(a, exp.Kwarg) for a in arguments):
         return node
-    for chosen in _chosen(name, arguments):
-        node = binder.common(node, chosen, ordered=name in ("greatest", "least"))
-    for pair in _compared(name, arguments):
-        node = binder.compared(node, pair)
+    for chosen in _common_type_arguments(name, arguments):
+        node = binder.require_common_type(node, chosen, ordered=name in ("greatest", "least"))
+    for pair in _compared_arguments(name, arguments):
+        node = binder.require_comparable(node, pair)
     fixed = (arguments[at] for at in spark_functions.CONSTANTS.get(name, ()) if at < len(arguments))
     if name not in binder.functions and any(a.find(exp.Column) is not None for a in fixed):
         return binder.give_up(f"{name} of a column in place of a constant", node)
-    if name not in binder.functions and refuses_arguments(name, arguments):
+    if name not in binder.functions and is_refused_by_argument_types(name, arguments):
         return binder.give_up(f"{name} of types that it does not take", node)
     return node
 
 
-def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return the groups of a call's arguments that must have a common type in Spark."""
+def _common_type_arguments(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
     if name in OF_ONE_TYPE:
         return [arguments]
     if name == "map":
@@ -80,23 +78,22 @@ def _chosen(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
     return [arguments[1:]] if name == "nvl2" else []
 
 
-def _compared(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
-    """Return the groups of a call's arguments that Spark compares with each other."""
+def _compared_arguments(name: str, arguments: list[exp.Expr]) -> list[list[exp.Expr]]:
     if name == "nullif":
         return [arguments]
     searched = arguments[1:-1:2] if name == "decode" else []
     return [[arguments[0], value] for value in searched]
 
 
-def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> Node:
-    kind = spark_functions.kind(name)
+def _bind_by_kind(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> Node:
+    kind = spark_functions.function_kind(name)
     if kind in AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
     if name in _NAMING:
-        return call(binder.terms, name, *_named_arguments(binder, e, scope))
+        return make_call(binder.terms, name, *_named_arguments(binder, e, scope))
     if name == "named_struct":
         return _named_struct(binder, e, scope)
-    arguments = bound_arguments(binder, e, scope)
+    arguments = bind_arguments(binder, e, scope)
     if name in binder.scalar_functions:
         return binder.terms.make("call", name, *arguments)
     if kind == "session" or (
@@ -107,35 +104,35 @@ def _called_node(binder: Binder, e: exp.Anonymous, name: str, scope: Scope) -> N
         return _scalar(binder, e, name, arguments)
     if kind is None:
         if name not in binder.functions:
-            binder.note("unknown function", e)
+            binder.record_refusal("unknown function", e)
         return binder.give_up_call(f"function {name} is not declared as deterministic", arguments)
     if kind in ("ranking", "tie-breaking"):
-        binder.note("no window", e)
+        binder.record_refusal("no window", e)
     return binder.give_up_call(f"{kind} function {name} in an expression", arguments)
 
 
-def bound_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a call's arguments, with a star replaced by its columns."""
+def bind_arguments(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
+    """Bind a call's arguments; `*` becomes one argument per column."""
     nodes: list[Node] = []
     for item in e.expressions:
         if not is_star(item):
             nodes.append(binder.bind(item, scope))
             continue
         try:
-            nodes += [output.node for output in expand(binder, item, scope)]
+            nodes += [output.node for output in expand_star(binder, item, scope)]
         except Unsupported as why:
             nodes.append(binder.give_up(str(why)))
     return nodes
 
 
-def note_arguments(binder: Binder, e: exp.Expr) -> None:
-    """Record a call with too few or too many arguments for a Spark function."""
+def check_argument_count(binder: Binder, e: exp.Expr) -> None:
+    """Record a mistake if a Spark function gets too few or too many arguments."""
     name = name_of_call(e)
     given = list_arguments(e)
     if name in binder.functions or any(a.is_star or isinstance(a, exp.Kwarg) for a in given):
         return
-    if not spark_functions.takes(name, len(given)):
-        binder.note("number of arguments", e, len(given))
+    if not spark_functions.accepts_argument_count(name, len(given)):
+        binder.record_refusal("number of arguments", e, len(given))
 
 
 _ARITHMETIC = frozenset(
@@ -143,29 +140,28 @@ _ARITHMETIC = frozenset(
 )
 
 
-def with_digits(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
-    """Return operands' nodes, with an integer literal next to a DECIMAL cast to DECIMAL.
+def widen_literals(binder: Binder, parts: Sequence[exp.Expr], sides: list[Node]) -> list[Node]:
+    """Return two operands; an integer literal next to a DECIMAL is cast to DECIMAL, as in Spark.
 
     Args:
-        parts: The two operands of an arithmetic operator.
-        sides: The nodes of the operands.
+        parts: The two operands of an arithmetic operator, as syntax trees.
+        sides: The same operands, bound.
     """
     found = list(sides)
     for at, other in ((0, 1), (1, 0)):
         # Spark casts only a plain literal: `e + 3` and `e + (4 - 1)` have different types.
-        number = _digits(parts[at].unnest())
+        number = _count_literal_digits(parts[at].unnest())
         if not number or sides[at].tag != "lit":
             continue
         kind = infer(parts[other])
         if kind is None or kind.this == exp.DType.UNKNOWN:
             found[at] = binder.terms.make("digits", sides[at])
         elif kind.this == exp.DType.DECIMAL and (digits := data_type(f"DECIMAL({number}, 0)")):
-            found[at] = cast(binder.terms, sides[at], digits)
+            found[at] = make_cast(binder.terms, sides[at], digits)
     return found
 
 
-def _digits(e: exp.Expr) -> int:
-    """Return the number of digits of an integer literal, signed or not; 0 for other nodes."""
+def _count_literal_digits(e: exp.Expr) -> int:
     literal = e.this if isinstance(e, exp.Neg) else e
     if not isinstance(literal, exp.Literal) or literal.is_string:
         return 0
@@ -179,19 +175,19 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         assert target is not None
         if is_refused_cast(infer(e.expressions[0]), target):
             return binder.give_up("a cast between types that Spark does not convert", *arguments)
-        return cast(binder.terms, arguments[0], target)
+        return make_cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:
-        condition = binder.boolean(arguments[0], e.expressions[0])
-        chosen = choice(binder.terms, [condition, arguments[1]], arguments[2])
-        return binder.common(chosen, e.expressions[1:])
+        condition = binder.require_boolean(arguments[0], e.expressions[0])
+        chosen = make_case(binder.terms, [condition, arguments[1]], arguments[2])
+        return binder.require_common_type(chosen, e.expressions[1:])
     if name in _ARITHMETIC and len(arguments) == len(e.expressions) == 2:
-        arguments = with_digits(binder, e.expressions, arguments)
+        arguments = widen_literals(binder, e.expressions, arguments)
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
     if name in _BY_UNIT and len(arguments) == 3:
         name = _BY_UNIT[name]
     if name.startswith("trim ") and len(arguments) == 2 and _is_blank(arguments[0]):
-        return call(binder.terms, _TRIMMED[name], arguments[1])
+        return make_call(binder.terms, _TRIMMED[name], arguments[1])
     if name == "left" and len(arguments) == 2:
         name = "substring"
         arguments.insert(1, binder.terms.number(1))
@@ -199,14 +195,14 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         name = _TRIMMED.get(name, name)
     size = len(e.expressions)
     if len(arguments) != size:
-        return call(binder.terms, name, *arguments)  # A star stands for some of them.
+        return make_call(binder.terms, name, *arguments)  # A star stands for some of them.
     for index in spark_functions.UNITS.get(name, {}):
         if index < size and (name not in WITH_UNIT or size == 3):
             word = _word(e.expressions[index])
-            same = spark_functions.unit(name, index, word) if word is not None else None
+            same = spark_functions.canonical_unit(name, index, word) if word is not None else None
             if same is not None:
                 arguments[index] = binder.terms.make("unit", same)
-    return call(binder.terms, name, *arguments)
+    return make_call(binder.terms, name, *arguments)
 
 
 _BY_UNIT = {
@@ -228,11 +224,10 @@ def _word(e: exp.Expr) -> str | None:
 
 
 def _typed_literal(binder: Binder, name: str, text: str) -> Node:
-    """Bind a typed literal, such as `DATE '2024-01-01'`, `INTERVAL 1 DAY` or `X'1F'`."""
     if name == "date" and is_plain_date(text):
         target = data_type("DATE")
         assert target is not None
-        return cast(binder.terms, binder.terms.literal(text), target)
+        return make_cast(binder.terms, binder.terms.literal(text), target)
     if name == "x":
         text = text.upper()
     elif name == "interval":
@@ -272,19 +267,19 @@ def _normal_interval(text: str) -> str:
     return " ".join(pieces) or text
 
 
-def session_value(binder: Binder, name: str, scope: Scope) -> Node:
-    """Bind a word such as CURRENT_DATE as a column of this name or else as a function."""
+def bind_session_value(binder: Binder, name: str, scope: Scope) -> Node:
+    """Bind a word such as CURRENT_DATE: as a column if there is one, else as a function."""
     try:
         return resolve((name,), scope, binder.terms).node
     except NotFound:
         return binder.terms.make("session", name)
-    except (Ambiguous, Unclear):
+    except (Ambiguous, UnclearName):
         return binder.give_up(f"{name} may be a column")
 
 
 def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ordered: bool) -> Node:
     if scope.in_aggregate:
-        binder.note("nested aggregate", e)
+        binder.record_refusal("nested aggregate", e)
         return binder.give_up("nested aggregate functions", *binder.bind_children(e, scope))
     if name in ("window", "session_window"):
         return binder.give_up(f"{name} makes rows", *binder.bind_children(e, scope))
@@ -292,7 +287,7 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
         return binder.give_up("GROUPING_ID() of unnamed keys")
     if scope.clause in ("where", "on", "group"):
         if scope.parent is None:
-            binder.note("aggregate in clause", e, scope.clause)
+            binder.record_refusal("aggregate in clause", e, scope.clause)
         return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
     scope.in_aggregate += 1
     try:
@@ -307,24 +302,23 @@ _OF_CONDITIONS = ("count_if", "bool_and", "bool_or", "every", "some", "any")
 
 
 def _aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    """Bind an aggregate function."""
-    name = called(e)
+    name = called_function(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
         if isinstance(this, exp.Star) and not this.args.get("except_"):
             return binder.terms.make("count rows")
         if isinstance(this, (exp.Literal, exp.Boolean)):
             return binder.terms.make("count rows")
-    arguments = bound_arguments(binder, e, scope)
+    arguments = bind_arguments(binder, e, scope)
     if name in _OF_CONDITIONS and len(arguments) == len(e.expressions) == 1:
-        arguments = [binder.boolean(arguments[0], e.expressions[0])]
+        arguments = [binder.require_boolean(arguments[0], e.expressions[0])]
     if len(arguments) > 1 and name != _COUNT and len(e.expressions) == 1:
         return binder.give_up(f"{name} of several columns", *arguments)
-    return call(binder.terms, name, *arguments)
+    return make_call(binder.terms, name, *arguments)
 
 
-def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """Bind FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
+def bind_aggregate_modifier(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    """Bind an aggregate function with FILTER, IGNORE NULLS or WITHIN GROUP."""
     inner = binder.bind(e.this, scope)
     if inner.tag not in AGGREGATES:
         return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
@@ -335,7 +329,7 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
             if key != "this" and value is not None:
                 part = binder.bind_argument(value, scope)
                 filters = isinstance(e, exp.Filter) and part.__class__ is Node
-                extra += [key, binder.condition(part, value) if filters else part]
+                extra += [key, binder.check_condition(part, value) if filters else part]
     finally:
         scope.in_aggregate -= 1
     body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
@@ -343,12 +337,10 @@ def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
 
 
 def _named_arguments(binder: Binder, e: exp.Anonymous, scope: Scope) -> list[Any]:
-    """Return, for each argument, the name of its struct field in Spark (or None) and its node."""
-
     parts: list[Any] = []
     for item in e.expressions:
         if is_star(item):
-            for output in expand(binder, item, scope):
+            for output in expand_star(binder, item, scope):
                 parts += [output.written or output.name, output.node]
         elif isinstance(item, exp.Alias):
             parts += [item.alias, binder.bind(item.this, scope)]
@@ -368,14 +360,14 @@ def _function_name_in(e: exp.Expr) -> str | None:
 
 def _named_struct(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if any(map(is_star, e.expressions)):
-        return call(binder.terms, "named_struct", *bound_arguments(binder, e, scope))
+        return make_call(binder.terms, "named_struct", *bind_arguments(binder, e, scope))
     parts: list[Any] = []
     for index, item in enumerate(e.expressions):
         name = None
         if not index % 2 and isinstance(item, exp.Literal):
             name = plain_string(item.this)
         parts.append(binder.bind(item, scope) if name is None else name)
-    return call(binder.terms, "struct", *parts)
+    return make_call(binder.terms, "struct", *parts)
 
 
 Maker = Callable[[Terms, str, Node, Node], Node]
@@ -392,19 +384,19 @@ COMPARISONS = {
 }
 
 
-def call(terms: Terms, name: str, *arguments: Any) -> Node:
-    """Create a call of a Spark function that returns one value per row."""
+def make_call(terms: Terms, name: str, *arguments: Any) -> Node:
+    """Create a call of a Spark function with one result per row."""
     return terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
 
 
-def choice(terms: Terms, parts: list[Node], other: Node | None) -> Node:
-    """Create a CASE or IF from alternating conditions and values."""
+def make_case(terms: Terms, parts: list[Node], other: Node | None) -> Node:
+    """Create a CASE; `parts` alternate conditions and values."""
     if other is None or other.tag == "Null":
         return terms.make("case", *parts)
     return terms.make("case", *parts, other)
 
 
-def cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
+def make_cast(terms: Terms, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
     """Create a cast, or a TRY_CAST if `safe`."""
     return terms.make("cast", safe, type_key(target), this)
 
@@ -415,11 +407,11 @@ BINARY: dict[type, tuple[Maker, str]] = {
     exp.Add: (Terms.arithmetic, "add"),
     exp.Sub: (Terms.arithmetic, "sub"),
     exp.Mul: (Terms.arithmetic, "mul"),
-    exp.RegexpLike: (call, "rlike"),
-    exp.BitwiseLeftShift: (call, "shiftleft"),
-    exp.BitwiseRightShift: (call, "shiftright"),
-    exp.DPipe: (call, "concat"),
-    exp.Mod: (call, "mod"),
+    exp.RegexpLike: (make_call, "rlike"),
+    exp.BitwiseLeftShift: (make_call, "shiftleft"),
+    exp.BitwiseRightShift: (make_call, "shiftright"),
+    exp.DPipe: (make_call, "concat"),
+    exp.Mod: (make_call, "mod"),
 }
 """Constructors of nodes with two operands, with the nodes' names."""
 
@@ -438,30 +430,32 @@ _WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
 
 
 def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
-    """Bind a window function as a ``pending window``."""
+    """Bind a window function; `complete_windows` adds its rows later."""
     # `complete_windows` completes the window.
     if scope.clause in ("where", "on", "group", "having"):
         if scope.parent is None:
-            binder.note("window in clause", e, scope.clause)
+            binder.record_refusal("window in clause", e, scope.clause)
         return binder.give_up(f"a window function in {scope.clause.upper()}")
-    definition = _inherit(binder, e, scope)
+    definition = _window_definition(binder, e, scope)
     if definition is None:
         return binder.give_up("an unknown window")
     partition, order, spec = definition
-    if not order and called(e.this) in _ORDERED:
-        binder.note("window without order", e)
+    if not order and called_function(e.this) in _ORDERED:
+        binder.record_refusal("window without order", e)
     scope.in_window += 1
     try:
-        body, ties = _function(binder, e.this, scope)
+        body, ties = _bind_window_function(binder, e.this, scope)
     finally:
         scope.in_window -= 1
-    kind = spark_functions.kind(called(_bare(e.this)))
-    keys = [sort_key(binder, o, scope) for o in order]
+    kind = spark_functions.function_kind(called_function(_unwrap_modifiers(e.this)))
+    keys = [bind_sort_key(binder, o, scope) for o in order]
     whole = spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE
     facts = Facts(binder.terms)
     if whole and all(facts.never_fails(key.parts[-1]) for key in keys):
         keys, spec = [], None
-    elif spec is not None and _is_default(spec, called(_bare(e.this)), ordered=bool(order)):
+    elif spec is not None and _is_default(
+        spec, called_function(_unwrap_modifiers(e.this)), ordered=bool(order)
+    ):
         spec = None
     frame: list[Any] = []
     if spec is not None:
@@ -483,8 +477,7 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     )
 
 
-def _bare(e: exp.Expr) -> exp.Expr:
-    """Return the call inside of FILTER, IGNORE NULLS and RESPECT NULLS."""
+def _unwrap_modifiers(e: exp.Expr) -> exp.Expr:
     while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         e = e.this
     return e
@@ -499,17 +492,16 @@ def _is_default(spec: exp.Expr, name: str, *, ordered: bool) -> bool:
     if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
         return False
     kind, bounds = spec.args.get("kind"), _bounds(spec)
-    if spark_functions.kind(name) in ("ranking", "tie-breaking"):
+    if spark_functions.function_kind(name) in ("ranking", "tie-breaking"):
         return name in _BY_ROWS and kind == "ROWS" and bounds == _SO_FAR
     if not ordered:
         return bounds == _WHOLE
     return kind == "RANGE" and bounds == _SO_FAR
 
 
-def _inherit(
+def _window_definition(
     binder: Binder, e: exp.Window, scope: Scope
 ) -> tuple[list[exp.Expr], list[exp.Expr], exp.Expr | None] | None:
-    """Return PARTITION BY, ORDER BY and the frame, including parts of a named window."""
     partition = list(e.args.get("partition_by") or [])
     order_by = e.args.get("order")
     order = list(order_by.expressions) if order_by is not None else []
@@ -520,35 +512,37 @@ def _inherit(
     base = scope.windows.get(name.name.lower())
     if base is None or base is e:
         return None
-    inherited = _inherit(binder, base, scope)
+    inherited = _window_definition(binder, base, scope)
     if inherited is None:
         return None
     return partition or inherited[0], order or inherited[1], spec or inherited[2]
 
 
-def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
+def _bind_window_function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     """Return a window's function, and whether its result can differ within equal sort keys."""
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
-        inner, ties = _function(binder, e.this, scope)
+        inner, ties = _bind_window_function(binder, e.this, scope)
         condition = e.args.get("expression")
         if isinstance(condition, exp.Expr):
             return binder.give_up("FILTER of a window", inner, binder.bind(condition, scope)), ties
         return binder.terms.make(e.__class__.__name__, inner), ties
     if isinstance(e, exp.Anonymous):
-        kind = spark_functions.kind(called(e))
+        kind = spark_functions.function_kind(called_function(e))
         if kind in _STEADY or kind in _TELLING_APART:
-            note_arguments(binder, e)
+            check_argument_count(binder, e)
             # Aggregate functions in the arguments, as in SUM(SUM(x)) OVER (), are computed by the
             # grouped query that the window reads.
-            body = _accepted(binder, e, called(e), _aggregate_body(binder, e, scope))
+            body = _check_argument_types(
+                binder, e, called_function(e), _aggregate_body(binder, e, scope)
+            )
             if any(isinstance(argument, exp.Distinct) for argument in e.expressions):
                 return binder.give_up("DISTINCT in a window", body), False
             return body, kind in _TELLING_APART
     return binder.give_up("an unknown window function", binder.bind(e, scope)), True
 
 
-def sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """Bind an ORDER BY expression with its direction and the position of NULLs."""
+def bind_sort_key(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    """Bind an ORDER BY expression with its direction and NULLS FIRST or LAST."""
     if not isinstance(e, exp.Ordered):
         return binder.terms.make("sort", False, True, binder.bind(e, scope))
     if e.args.get("with_fill"):

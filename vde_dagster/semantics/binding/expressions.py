@@ -6,31 +6,37 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, integer, plain_string
+from vde_dagster.semantics.algebra.nodes import BOOLEAN, Node, int_value, plain_string
 from vde_dagster.semantics.binding.binder import Binder, Handler, Unsupported, flat_operands
 from vde_dagster.semantics.binding.calls import (
     BINARY,
     COMPARISONS,
     DIVISIONS,
+    bind_aggregate_modifier,
+    bind_arguments,
     bind_call,
+    bind_session_value,
     bind_window,
-    bound_arguments,
-    call,
-    cast,
-    choice,
-    modified_aggregate,
-    session_value,
-    with_digits,
+    make_call,
+    make_case,
+    make_cast,
+    widen_literals,
 )
-from vde_dagster.semantics.binding.names import Scope, bind_column, struct_fields
-from vde_dagster.semantics.function_types import has_no_text, have_no_common_type, is_refused_cast
-from vde_dagster.semantics.types import case_branches, infer, refuses_arguments, refuses_operands
+from vde_dagster.semantics.binding.names import Scope, bind_column, bind_struct_fields
+from vde_dagster.semantics.function_types import has_no_text, is_refused_cast, lack_common_type
+from vde_dagster.semantics.types import (
+    case_branches,
+    infer,
+    is_refused_by_argument_types,
+    is_refused_by_operand_types,
+)
 from vde_dagster.sql.reading import is_star, name_of_call
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
     operands = [
-        binder.boolean(binder.bind(item, scope), item) for item in flat_operands(e, e.__class__)
+        binder.require_boolean(binder.bind(item, scope), item)
+        for item in flat_operands(e, e.__class__)
     ]
     return binder.terms.combine("and" if e.__class__ is exp.And else "or", operands)
 
@@ -39,17 +45,17 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     kind = e.__class__
     sides = [binder.bind(e.args[side], scope) for side in ("this", "expression")]
     if kind in _ARITHMETIC:
-        sides = with_digits(binder, [e.args["this"], e.args["expression"]], sides)
+        sides = widen_literals(binder, [e.args["this"], e.args["expression"]], sides)
         if any(side.tag in BOOLEAN for side in sides):
             return binder.give_up("arithmetic with a BOOLEAN", *sides)
-    if refuses_operands(e) or (kind is exp.RegexpLike and _has_no_text(e)):
+    if is_refused_by_operand_types(e) or (kind is exp.RegexpLike and _has_no_text(e)):
         return binder.give_up("an operator over types that it does not take", *sides)
     if kind not in BINARY:
         return binder.terms.make(kind.__name__, "expression", sides[1], "this", sides[0])
     make, name = BINARY[kind]
     node = make(binder.terms, name, *sides)
     if kind in COMPARISONS or kind is exp.NullSafeNEQ:
-        return binder.compared(node, [e.args["this"], e.args["expression"]])
+        return binder.require_comparable(node, [e.args["this"], e.args["expression"]])
     return node
 
 
@@ -57,24 +63,23 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, *DIVISIONS)
 
 
 def _has_no_text(e: exp.Binary) -> bool:
-    """Return whether an operand of LIKE or RLIKE has a type that Spark cannot convert to text."""
     return any(has_no_text(infer(e.args[side])) for side in ("this", "expression"))
 
 
 def _like(binder: Binder, e: exp.Like | exp.ILike, scope: Scope) -> Node:
-    node = binder.generic(e, scope)
+    node = binder.bind_by_class(e, scope)
     return binder.give_up("LIKE of a type that has no text", node) if _has_no_text(e) else node
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
     if e.args.get("symmetric"):
-        return binder.generic(e, scope)
+        return binder.bind_by_class(e, scope)
     terms, this = binder.terms, binder.bind(e.this, scope)
     low = binder.bind(e.args["low"], scope)
     high = binder.bind(e.args["high"], scope)
     ends = [terms.compare("ge", this, low), terms.compare("le", this, high)]
     for name in ("low", "high"):
-        binder.compared(this, [e.this, e.args[name]])
+        binder.require_comparable(this, [e.this, e.args[name]])
     return terms.combine("and", ends)
 
 
@@ -85,15 +90,15 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         condition = binder.bind(branch.this, scope)
         if operand is not None:
             condition = binder.terms.compare("eq", operand, condition)
-            condition = binder.compared(condition, [e.this, branch.this])
-        condition = binder.condition(condition, branch.this)
+            condition = binder.require_comparable(condition, [e.this, branch.this])
+        condition = binder.check_condition(condition, branch.this)
         parts += [condition, binder.bind(branch.args["true"], scope)]
     default = e.args.get("default")
     other = binder.bind(default, scope) if default is not None else None
-    return binder.common(choice(binder.terms, parts, other), case_branches(e))
+    return binder.require_common_type(make_case(binder.terms, parts, other), case_branches(e))
 
 
-def _escaped(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
+def _bind_escape(binder: Binder, e: exp.Escape, scope: Scope) -> Node:
     """Bind LIKE with an ESCAPE character as one operator with three operands."""
     like = e.this.unnest()
     if not isinstance(like, exp.Like | exp.ILike) or isinstance(like.expression, exp.Any | exp.All):
@@ -114,7 +119,7 @@ def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
         return binder.give_up(f"CAST with {', '.join(others)}", this)
     if is_refused_cast(infer(e.this), e.args["to"]):
         return binder.give_up("a cast between types that Spark does not convert", this)
-    return cast(binder.terms, this, e.args["to"], safe=safe)
+    return make_cast(binder.terms, this, e.args["to"], safe=safe)
 
 
 def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
@@ -125,38 +130,38 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
 
 
 def _signed(binder: Binder, name: str, e: exp.Unary | exp.Sqrt, node: Node) -> Node:
-    refused = refuses_arguments(name, [e.this])
+    refused = is_refused_by_argument_types(name, [e.this])
     return binder.give_up("a sign before a value that is not a number", node) if refused else node
 
 
 def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
-    """Bind a unary plus."""
     # `grammar.tokens` writes a unary plus as a square root.
     this = binder.bind(e.this, scope)
     number = isinstance(e.this, exp.Literal) and not e.this.is_string
-    return this if number else _signed(binder, "positive", e, call(binder.terms, "positive", this))
+    return (
+        this
+        if number
+        else _signed(binder, "positive", e, make_call(binder.terms, "positive", this))
+    )
 
 
 def _inside_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """Bind DISTINCT and ORDER BY within an aggregate function's parentheses."""
     if not (scope.in_aggregate or scope.in_window):
         return binder.give_up(f"{e.__class__.__name__} outside an aggregate function")
     if any(map(is_star, e.expressions)):
-        nodes = bound_arguments(binder, e, scope)
+        nodes = bind_arguments(binder, e, scope)
         return binder.terms.make(e.__class__.__name__, "expressions", len(nodes), *nodes)
-    return binder.generic(e, scope)
+    return binder.bind_by_class(e, scope)
 
 
-def _is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
-    """Bind IS NULL, IS TRUE or IS FALSE."""
+def _bind_is(binder: Binder, e: exp.Is, scope: Scope) -> Node:
     this = binder.bind(e.this, scope)
     if isinstance(e.expression, exp.Boolean):
-        this = binder.boolean(this, e.this)
+        this = binder.require_boolean(this, e.this)
     return binder.terms.make("Is", "expression", binder.bind(e.expression, scope), "this", this)
 
 
 def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
-    """Bind IN with a subquery or a list of values."""
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
         return binder.give_up("IN over an array", *binder.bind_children(e, scope))
     this = binder.bind(e.this, scope)
@@ -165,14 +170,14 @@ def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
         query = e.expressions[0]
     if query is not None:
         rel = _subquery(binder, query, scope)
-        if len(rel.outputs) == 1 and have_no_common_type((infer(e.this), rel.outputs[0].type)):
+        if len(rel.outputs) == 1 and lack_common_type((infer(e.this), rel.outputs[0].type)):
             return binder.give_up("IN over values of another type", this)
         return binder.terms.make("in query", this, rel)
     members = [binder.bind(member, scope) for member in e.expressions]
-    if any(have_no_common_type((infer(e.this), infer(member))) for member in e.expressions):
+    if any(lack_common_type((infer(e.this), infer(member))) for member in e.expressions):
         return binder.give_up("IN over values of another type", this, *members)
     strings = any(member.tag == "lit" and member.parts[0] == "s" for member in members)
-    if strings != any(integer(member) is not None for member in members):
+    if strings != any(int_value(member) is not None for member in members):
         listed = binder.terms.unordered("in list", list(dict.fromkeys(members)))
     else:
         # Their common type may depend on their order.
@@ -183,7 +188,7 @@ def _bind_in(binder: Binder, e: exp.In, scope: Scope) -> Node:
 def _bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
     rel = _subquery(binder, e, scope)
     if len(rel.outputs) != 1:
-        binder.note("several columns", e, len(rel.outputs))
+        binder.record_refusal("several columns", e, len(rel.outputs))
         return binder.give_up("a scalar subquery of several columns")
     e.type = rel.outputs[0].type
     return binder.terms.make("scalar", rel)
@@ -192,12 +197,12 @@ def _bind_scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
 def _bind_exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
     if isinstance(e.this, exp.Query):
         return binder.terms.make("exists", _subquery(binder, e.this, scope))
-    return binder.generic(e, scope)
+    return binder.bind_by_class(e, scope)
 
 
 def _bind_quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
     if isinstance(e.this.unnest(), exp.Tuple):
-        return binder.generic(e, scope)
+        return binder.bind_by_class(e, scope)
     return binder.give_up(f"{e.__class__.__name__.upper()} of an expression")
 
 
@@ -242,7 +247,7 @@ def _bind_parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
 def _bind_dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     if isinstance(e.expression, exp.Identifier):
         this = binder.bind(e.this, scope)
-        return struct_fields(binder, this, (e.expression.name,), infer(e.this))
+        return bind_struct_fields(binder, this, (e.expression.name,), infer(e.this))
     if isinstance(e.expression, exp.Anonymous):
         return _function_of_schema(binder, e, scope)
     return binder.give_up("a star inside an expression")
@@ -268,7 +273,7 @@ def _bind_bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
     written = key.tag == "lit" and e.expressions[0].find(exp.Column) is None
     name = plain_string(key.parts[1]) if written else None
     if name and kind is not None and kind.this == exp.DType.STRUCT:
-        return struct_fields(binder, this, (name,), kind)
+        return bind_struct_fields(binder, this, (name,), kind)
     if kind is not None and kind.this not in _WITH_ELEMENTS:
         return binder.give_up("an element of a single value", this, key)
     return binder.terms.make("element", this, key)
@@ -285,16 +290,16 @@ HANDLERS: dict[type, Handler] = {
     exp.Literal: lambda b, e, scope: b.terms.literal(e.this),
     exp.Bracket: _bind_bracket,
     # `>>>`, for which `grammar.tokens` has SQLGlot read an operator that Spark has not.
-    exp.Coalesce: lambda b, e, scope: call(
+    exp.Coalesce: lambda b, e, scope: make_call(
         b.terms, "shiftrightunsigned", *(b.bind(o, scope) for o in (e.this, *e.expressions))
     ),
     exp.Null: lambda b, e, scope: b.terms.make("Null"),
     exp.Boolean: lambda b, e, scope: b.terms.boolean(bool(e.this)),
-    exp.Not: lambda b, e, scope: b.terms.negate(b.boolean(b.bind(e.this, scope), e.this)),
+    exp.Not: lambda b, e, scope: b.terms.negate(b.require_boolean(b.bind(e.this, scope), e.this)),
     exp.Between: _between,
     exp.In: _bind_in,
-    exp.Is: _is,
-    exp.Escape: _escaped,
+    exp.Is: _bind_is,
+    exp.Escape: _bind_escape,
     exp.Case: _case,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
     exp.Neg: _neg,
@@ -310,12 +315,12 @@ HANDLERS: dict[type, Handler] = {
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     **dict.fromkeys((exp.Subquery, exp.Select), _bind_scalar),
     **dict.fromkeys((exp.Any, exp.All), _bind_quantified),
-    **dict.fromkeys(_AGGREGATES, modified_aggregate),
+    **dict.fromkeys(_AGGREGATES, bind_aggregate_modifier),
     **dict.fromkeys((exp.Distinct, exp.Order, exp.Ordered), _inside_aggregate),
     **dict.fromkeys([*BINARY, *DIVISIONS], _binary),
-    exp.CurrentDate: lambda b, e, scope: session_value(b, "current_date", scope),
-    exp.CurrentTime: lambda b, e, scope: session_value(b, "current_time", scope),
-    exp.CurrentTimestamp: lambda b, e, scope: session_value(b, "current_timestamp", scope),
-    exp.CurrentUser: lambda b, e, scope: session_value(b, "current_user", scope),
-    exp.SessionUser: lambda b, e, scope: session_value(b, "current_user", scope),
+    exp.CurrentDate: lambda b, e, scope: bind_session_value(b, "current_date", scope),
+    exp.CurrentTime: lambda b, e, scope: bind_session_value(b, "current_time", scope),
+    exp.CurrentTimestamp: lambda b, e, scope: bind_session_value(b, "current_timestamp", scope),
+    exp.CurrentUser: lambda b, e, scope: bind_session_value(b, "current_user", scope),
+    exp.SessionUser: lambda b, e, scope: bind_session_value(b, "current_user", scope),
 }

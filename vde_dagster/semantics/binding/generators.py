@@ -7,34 +7,36 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.algebra.nodes import Constant, Generator, Output
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
-from vde_dagster.semantics.binding.calls import note_arguments
+from vde_dagster.semantics.binding.calls import check_argument_count
 from vde_dagster.semantics.binding.names import Scope
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.semantics.types import common_type, infer
 
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
-    """Return a generator's kind and whether it is OUTER; None if `e` is not a generator."""
-    return GENERATOR_KINDS.get(called(e))
+    """Return a table function's kind and whether it is OUTER; None for other functions."""
+    return GENERATOR_KINDS.get(called_function(e))
 
 
 def bind_generator(
     binder: Binder, e: exp.Expr, names: list[str], scope: Scope, *, outer: bool = False
 ) -> tuple[Generator, list[Output]]:
-    """Bind a generator call; `names` are its column aliases in the query, or empty.
+    """Bind a table function such as `explode(items)`.
+
+    `names` are its column aliases in the query, or empty.
 
     Raises:
-        Unsupported: The number or the names of the generator's columns are not known.
+        Unsupported: The number or the names of its columns are not known.
     """
-    note_arguments(binder, e)
+    check_argument_count(binder, e)
     kind = generator_kind(e)
     if kind is None:
-        name = called(e)
-        if name and spark_functions.kind(name) is None and name not in binder.functions:
-            binder.note("unknown function", e)
+        name = called_function(e)
+        if name and spark_functions.function_kind(name) is None and name not in binder.functions:
+            binder.record_refusal("unknown function", e)
         raise Unsupported(f"table function {name} is not known" if name else "a table function")
     op, own_outer = kind
     arguments = e.expressions
@@ -45,7 +47,7 @@ def bind_generator(
     if not columns:
         raise Unsupported(f"{op} without names for its columns")
     if own and len(columns) != len(own):
-        binder.note("alias list", e, len(columns), len(own))
+        binder.record_refusal("alias list", e, len(columns), len(own))
         raise Unsupported("a list of names of another length than the columns")
     if op == "posexplode" and len(columns) not in (2, 3):
         raise Unsupported("posexplode with these aliases")
@@ -101,8 +103,8 @@ def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, 
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
         # A struct stands for its fields.
-        if all(_is_row(row) or "struct" not in called(row) for row in e.expressions):
-            binder.note("different widths", e, [len(row) for row in rows])
+        if all(_is_row(row) or "struct" not in called_function(row) for row in e.expressions):
+            binder.record_refusal("different widths", e, [len(row) for row in rows])
         raise Unsupported("VALUES of uneven rows")
     source = Constant("values", rows)
     columns = zip(
@@ -120,7 +122,7 @@ def _is_row(e: exp.Expr) -> bool:
 
 def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, list[Output]]:
     """Bind RANGE(…) in FROM."""
-    note_arguments(binder, e)
+    check_argument_count(binder, e)
     arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):
         raise Unsupported("RANGE of expressions")

@@ -30,7 +30,7 @@ Grouping = list[list[Node]]
 def bind_group_by(
     binder: Binder, e: exp.Group | None, outputs: list[Output], scope: Scope
 ) -> Grouping:
-    """Bind a query's GROUP BY.
+    """Return the grouping sets of a GROUP BY, each as a list of keys.
 
     Args:
         outputs: The columns of the SELECT list.
@@ -70,8 +70,8 @@ def bind_group_by(
     return sets
 
 
-def has_sets(e: exp.Group) -> bool:
-    """Return whether a GROUP BY may have several grouping sets."""
+def may_have_grouping_sets(e: exp.Group) -> bool:
+    """Return whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS."""
     kinds = (exp.Rollup, exp.Cube, exp.GroupingSets)
     return any(e.args.get(key) for key in ("grouping_sets", "rollup", "cube")) or any(
         isinstance(item, kinds) for item in e.expressions
@@ -79,8 +79,6 @@ def has_sets(e: exp.Group) -> bool:
 
 
 class _KeyReader:
-    """Binds the elements of one GROUP BY."""
-
     def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
         self._binder = binder
         self._outputs = outputs
@@ -106,13 +104,13 @@ class _KeyReader:
     def _key(self, item: exp.Expr) -> Node:
         item = item.unnest()
         if isinstance(item, exp.Literal) and not item.args.get("is_string"):
-            node = ordinal(self._binder, item, self._outputs).node
+            node = output_at_position(self._binder, item, self._outputs).node
         elif is_negative_position(item):
             return self._binder.give_up("a negative position")
         else:
             node = self._binder.bind(item, self._scope)
             if has_aggregate(node):
-                self._binder.note("aggregate in clause", item, "group")
+                self._binder.record_refusal("aggregate in clause", item, "group")
                 return self._binder.give_up("an aggregate function in GROUP BY", node)
         first = self._spelled.setdefault(node, item)
         if first is not item and first.sql().lower() != item.sql().lower():
@@ -134,18 +132,18 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
     ]
 
 
-def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
+def output_at_position(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
     """Return the output column at a position in the SELECT list."""
     text = str(item.this)
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
         if text.isdigit():
-            binder.note("position", item, len(outputs))
+            binder.record_refusal("position", item, len(outputs))
         raise Unsupported(f"position {text} is not in the SELECT list")
     return outputs[int(text) - 1]
 
 
 def is_negative_position(e: exp.Expr) -> bool:
-    """Return whether a key is a negative INT."""
+    """Return whether an ORDER BY or GROUP BY key is a negative INT such as `-1`."""
     # Spark refuses a negative INT as a position.
     number = e.this if isinstance(e, exp.Neg) else None
     if not isinstance(number, exp.Literal) or number.is_string:
@@ -159,10 +157,10 @@ def has_aggregate(node: Node) -> bool:
     return any(part.tag in AGGREGATES for part in walk([node]))
 
 
-def aggregate(
+def make_grouped_source(
     binder: Binder, group: Group, grouping: Grouping, nodes: list[Node], scope: Scope
 ) -> tuple[Derived, list[Node]]:
-    """Create the grouped source, and return expressions that refer to its columns.
+    """Create the source for a GROUP BY, and rewrite expressions to refer to its columns.
 
     `nodes` are the expressions of SELECT, HAVING and ORDER BY.
     """
@@ -181,7 +179,7 @@ def aggregate(
 
     def rule(node: Node) -> Node | None:
         if node.tag in AGGREGATES and not _names_keys(node):
-            node = rewrite(node, _without_name, terms, plain)
+            node = rewrite(node, _unwrap_column, terms, plain)
         if node in keys or node.tag in AGGREGATES:
             outer = node not in keys and not sources_in(node) & inner
             if outer and any(part.tag == "ref" for part in walk([node])):
@@ -198,14 +196,12 @@ def aggregate(
 
 
 def _names_keys(aggregate: Node) -> bool:
-    """Return whether an aggregate is GROUPING or GROUPING_ID."""
     body = aggregate.parts[0]
     return body.tag == "call" and body.parts[0] in ("grouping", "grouping_id")
 
 
-def _without_name(node: Node) -> Node | None:
-    """Return the expression that a `column` node wraps; None for other nodes."""
+def _unwrap_column(node: Node) -> Node | None:
     if node.tag != "column":
         return None
     inner: Node = node.parts[0]
-    return _without_name(inner) or inner
+    return _unwrap_column(inner) or inner

@@ -16,12 +16,12 @@ from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binding.binder import Binder
-    from vde_dagster.semantics.binding.relations import Ctes
+    from vde_dagster.semantics.binding.relations import VisibleCtes
 
 
 @dataclass(slots=True, eq=False)
 class NamedSource:
-    """A table or subquery in FROM, with its name in the query.
+    """A table or subquery in FROM, with its columns and its name in the query.
 
     Args:
         parts: The alias, or the parts of the table's name.
@@ -53,7 +53,7 @@ class NamedSource:
         return name in self.types
 
     def get(self, name: str, terms: Terms) -> Node:
-        """Return the expression of a column outside of the outer joins in `wraps`."""
+        """Return a column's expression; outer joins around the table can make it NULL."""
         node = self.nodes.get(name)
         if node is None and self.rest is not None:
             node = self.nodes[name] = self.rest.get(name, terms)
@@ -70,10 +70,10 @@ class NamedSource:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The names that a SELECT's expressions may use, and facts collected while binding them."""
+    """The tables, aliases and CTEs that a SELECT can name, and facts found while binding it."""
 
     parent: Scope | None
-    ctes: Ctes
+    ctes: VisibleCtes
     entries: list[NamedSource] = field(default_factory=list)
     merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)
@@ -92,8 +92,12 @@ class Scope:
     """Whether the query has grouping sets; Spark tells their keys apart by text."""
 
 
-class Found(NamedTuple):
-    """The column that a dotted name refers to, and the number of struct fields after the column."""
+class ResolvedColumn(NamedTuple):
+    """The column that a dotted name such as `o.item.price` refers to.
+
+    Args:
+        fields: How many parts after the column are struct fields.
+    """
 
     node: Node
     type: Any
@@ -112,11 +116,11 @@ class Ambiguous(Exception):
         self.tables = tables
 
 
-class Unclear(Exception):
-    """The name may have several meanings, depending on the engine or on unknown columns."""
+class UnclearName(Exception):
+    """The meaning of a name depends on the engine or on columns that are not known."""
 
 
-def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
+def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> ResolvedColumn:
     """Return the column that a lower-case dotted name refers to.
 
     Raises:
@@ -129,18 +133,20 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
         )
         alias = scope.aliases.get(parts[0])
         if alias is not None and not unseen:
-            first = _choose(first, Found(alias[0], alias[1], len(parts) - 1), scope)
+            first = _choose_column_or_alias(
+                first, ResolvedColumn(alias[0], alias[1], len(parts) - 1), scope
+            )
     if first is not None:
         return first
     unknown = [entry for entry in scope.entries if entry.open]
     if unknown:
         if len(unknown) > 1:
-            raise Unclear(f"column {'.'.join(parts)} may belong to several unknown tables")
+            raise UnclearName(f"column {'.'.join(parts)} may belong to several unknown tables")
         if scope.parent is not None:
-            raise Unclear(f"column {'.'.join(parts)} may belong to an outer query")
+            raise UnclearName(f"column {'.'.join(parts)} may belong to an outer query")
         entry = unknown[0]
         entry.types[parts[0]] = None
-        return Found(entry.get(parts[0], terms), None, len(parts) - 1)
+        return ResolvedColumn(entry.get(parts[0], terms), None, len(parts) - 1)
     if scope.parent is not None:
         found = resolve(parts, scope.parent, terms)
         scope.correlation.found = True
@@ -148,8 +154,9 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
     raise NotFound(".".join(parts))
 
 
-def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
-    """Choose between a column and an alias of the same name."""
+def _choose_column_or_alias(
+    column: ResolvedColumn | None, alias: ResolvedColumn, scope: Scope
+) -> ResolvedColumn:
     # The choice is the same as Spark's in each clause.
     if column is None or column.node is alias.node:
         return alias
@@ -160,42 +167,41 @@ def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
     keys = scope.group_keys
     if scope.clause == "having" and keys is not None and column.node not in keys:
         return alias  # the column could not stand here
-    raise Unclear("a name in HAVING or QUALIFY is both a column and an alias")
+    raise UnclearName("a name in HAVING or QUALIFY is both a column and an alias")
 
 
-def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | None:
+def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> ResolvedColumn | None:
     for size in range(min(3, len(parts) - 1), 0, -1):
-        entry = _called(parts[:size], scope)
+        entry = _find_qualified_table(parts[:size], scope)
         if entry is None:
             continue
         name = parts[size]
         if name in entry.repeated:
             raise Ambiguous([".".join(entry.parts)] * 2)
         if entry.has(name):
-            return Found(entry.get(name, terms), entry.types[name], len(parts) - size - 1)
+            return ResolvedColumn(entry.get(name, terms), entry.types[name], len(parts) - size - 1)
         if entry.open:
             entry.types[name] = None
-            return Found(entry.get(name, terms), None, len(parts) - size - 1)
+            return ResolvedColumn(entry.get(name, terms), None, len(parts) - size - 1)
     name = parts[0]
     if name in scope.merged:
         node, kind = scope.merged[name]
-        return Found(node, kind, len(parts) - 1)
+        return ResolvedColumn(node, kind, len(parts) - 1)
     having = [entry for entry in scope.entries if entry.has(name)]
     if len(having) > 1 or (having and name in having[0].repeated):
         raise Ambiguous([".".join(entry.parts) for entry in having])
     if having:
-        return Found(having[0].get(name, terms), having[0].types[name], len(parts) - 1)
+        return ResolvedColumn(having[0].get(name, terms), having[0].types[name], len(parts) - 1)
     return None
 
 
-def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
-    """Return the table that a qualifier names, or None; raise Unclear if several tables match."""
+def _find_qualified_table(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
     found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:
         if entry.parts[-1] == qualifier[-1] and entry.parts[-size:] == qualifier:
             if found is not None:
-                raise Unclear(f"several tables are called {'.'.join(qualifier)}")
+                raise UnclearName(f"several tables are called {'.'.join(qualifier)}")
             found = entry
     return found
 
@@ -213,25 +219,27 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     try:
         found = resolve(parts, scope, binder.terms)
     except Ambiguous as error:
-        return binder.mistaken(_ambiguous(e, parts, error))
+        return binder.record_mistake(_ambiguous(e, parts, error))
     except NotFound:
         if len(parts) == 1 and parts[0] in WITHOUT_PARENTHESES:
             return binder.terms.make("session", ALIASES.get(parts[0], parts[0]))
-        return binder.mistaken(_missing(e, parts, scope))
-    except Unclear as error:
+        return binder.record_mistake(_missing(e, parts, scope))
+    except UnclearName as error:
         return binder.give_up(str(error))
     if found.fields:
         written = tuple(part.name for part in identifiers[-found.fields :])
         e.type = field_type(found.type, written)
-        return struct_fields(binder, found.node, written, found.type)
+        return bind_struct_fields(binder, found.node, written, found.type)
     if found.type is not None:
         e.type = found.type
     if scope.in_sets and found.node.tag != "ref":
-        return _apart(binder, parts, found.node, scope)
+        return _separate_subquery_column(binder, parts, found.node, scope)
     return found.node
 
 
-def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> Node:
+def _separate_subquery_column(
+    binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope
+) -> Node:
     """Return a separate node for a subquery's column in a query with grouping sets."""
     column = _in_tables(parts, scope, binder.terms)
     if column is None or column.node is not node:
@@ -244,8 +252,8 @@ def _apart(binder: Binder, parts: tuple[str, ...], node: Node, scope: Scope) -> 
     return made
 
 
-def struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
-    """Bind nested fields of a struct."""
+def bind_struct_fields(binder: Binder, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
+    """Bind `a.b` after a column: the fields of nested structs."""
     for name in fields:
         if kind is not None and kind.this not in _WITH_FIELDS:
             return binder.give_up(f"field {name} of a single value", node)
@@ -263,7 +271,7 @@ _WITH_FIELDS = {_D.STRUCT, _D.MAP, _D.ARRAY, _D.VARIANT, _D.UNKNOWN}
 
 
 def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
-    """Return the type of a nested field of a struct, or None if unknown."""
+    """Return the type of a nested field of a struct, or None if it is unknown."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

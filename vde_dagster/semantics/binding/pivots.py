@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.algebra.nodes import AGGREGATES, plain_string
-from vde_dagster.semantics.binding.binder import Unsupported, only
-from vde_dagster.semantics.spark_functions import kind
+from vde_dagster.semantics.binding.binder import Unsupported, refuse_other_args
+from vde_dagster.semantics.spark_functions import function_kind
 
 _PIVOT_ARGS = {"expressions", "fields", "alias", "columns"}
 _UNPIVOT_ARGS = {"expressions", "fields", "alias", "unpivot", "include_nulls"}
@@ -33,7 +33,7 @@ _DEFAULTS = {
 _PLAIN = re.compile(r"\w+")
 
 
-def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
+def rewrite_pivot(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Expr | None:
     """Rewrite a table or subquery with PIVOT or UNPIVOT as a SELECT or UNION.
 
     Return None if `e` has no PIVOT. `columns` returns a table's or subquery's column names.
@@ -54,7 +54,7 @@ def turned(e: exp.Expr, columns: Callable[[exp.Expr], Sequence[str]]) -> exp.Exp
 
 
 def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.Expr:
-    only(pivot, _PIVOT_ARGS | _DEFAULTS, "PIVOT")
+    refuse_other_args(pivot, _PIVOT_ARGS | _DEFAULTS, "PIVOT")
     field = pivot.args["fields"][0]
     keys = _items(field.this)
     aggregates = [(one.alias, one.unalias()) for one in pivot.expressions]
@@ -82,8 +82,10 @@ def _pivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.E
 
 
 def _filtered(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """Return an aggregate function with a FILTER that selects the rows of a condition."""
-    if not isinstance(aggregate, exp.Anonymous) or kind(called(aggregate)) not in AGGREGATES:
+    if (
+        not isinstance(aggregate, exp.Anonymous)
+        or function_kind(called_function(aggregate)) not in AGGREGATES
+    ):
         raise Unsupported("PIVOT of more than an aggregate")
     return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
 
@@ -102,7 +104,7 @@ def _values(listed: Sequence[exp.Expr]) -> Iterator[tuple[str, list[exp.Expr]]]:
 
 
 def _unpivoted(pivot: exp.Expr, source: exp.Expr, columns: Sequence[str]) -> exp.Expr:
-    only(pivot, _UNPIVOT_ARGS | _DEFAULTS, "UNPIVOT")
+    refuse_other_args(pivot, _UNPIVOT_ARGS | _DEFAULTS, "UNPIVOT")
     field = pivot.args["fields"][0]
     into = [part.name for one in pivot.expressions for part in _items(one)]
     groups = [

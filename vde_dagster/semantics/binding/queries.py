@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called, data_type
+from vde_dagster.semantics._sqlglot import called_function, data_type
 from vde_dagster.semantics.algebra.nodes import (
     Derived,
     Generator,
@@ -16,29 +16,29 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     complete_windows,
-    integer,
+    int_value,
     rewrite,
     walk,
 )
-from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
-from vde_dagster.semantics.binding.calls import sort_key
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, refuse_other_args
+from vde_dagster.semantics.binding.calls import bind_sort_key
 from vde_dagster.semantics.binding.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.binding.grouping import (
-    aggregate,
     bind_group_by,
-    has_sets,
     is_negative_position,
-    ordinal,
+    make_grouped_source,
+    may_have_grouping_sets,
+    output_at_position,
 )
 from vde_dagster.semantics.binding.names import NamedSource, Scope
 from vde_dagster.semantics.binding.relations import (
     NO_CTES,
-    Ctes,
+    VisibleCtes,
+    bind_conditions,
     bind_from,
-    conditions,
     define_ctes,
 )
-from vde_dagster.semantics.binding.stars import expand, unknown
+from vde_dagster.semantics.binding.stars import expand_star, unknown_columns_error
 from vde_dagster.semantics.function_types import letter_of_type
 from vde_dagster.semantics.types import infer
 
@@ -49,16 +49,19 @@ _SELECT_ARGS = {
 _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 
 
-def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Bind a query like `bind_partial`, but raise `Unsupported` if a column is unknown."""
+def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleCtes) -> Rel:
+    """Convert a query to the relational algebra; raise `Unsupported` if a column is unknown.
+
+    See `bind_partial` for the arguments.
+    """
     rel = bind_partial(binder, e, outer, known)
     if rel.rest is not None:
-        raise unknown(rel.rest)
+        raise unknown_columns_error(rel.rest)
     return rel
 
 
-def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) -> Rel:
-    """Bind a query that may read one table with unknown columns (`Rel.rest`).
+def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: VisibleCtes) -> Rel:
+    """Convert a query whose star may include one table with unknown columns (`Rel.rest`).
 
     A correlated query may name columns of the scope `outer`.
 
@@ -70,11 +73,11 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
     if isinstance(e, exp.SetOperation):
         return _bind_set_operation(binder, e, outer, known)
     if isinstance(e, exp.Subquery):
-        only(e, _WRAPPER_ARGS)
+        refuse_other_args(e, _WRAPPER_ARGS)
         known = define_ctes(e.args.get("with_"), known, outer)
         if not any(e.args.get(key) for key in _TRIMS):
             return bind_partial(binder, e.this, outer, known)
-        return trimmed(binder, e, bind_query(binder, e.this, outer, known))
+        return apply_order_and_limit(binder, e, bind_query(binder, e.this, outer, known))
     if isinstance(e, exp.Values):
         scope = Scope(outer, known)
         source, outputs = bind_values(binder, e, scope)
@@ -82,18 +85,18 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: Ctes) 
     raise Unsupported(f"a {e.__class__.__name__.upper()} where a query is expected")
 
 
-def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> Rel:
-    only(e, _SELECT_ARGS)
+def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: VisibleCtes) -> Rel:
+    refuse_other_args(e, _SELECT_ARGS)
     scope = Scope(outer, define_ctes(e.args.get("with_"), known, outer))
     group = bind_from(binder, e, scope)
     scope.windows = {window.this.name.lower(): window for window in e.args.get("windows") or []}
     where = e.args.get("where")
     if where is not None:
         scope.clause = "where"
-        group.conditions += conditions(binder, where.this, scope)
+        group.conditions += bind_conditions(binder, where.this, scope)
     scope.clause = "select"
     group_by = e.args.get("group")
-    scope.in_sets = group_by is not None and has_sets(group_by)
+    scope.in_sets = group_by is not None and may_have_grouping_sets(group_by)
     made: list[Generator] = []
     _name_time_windows(binder, group_by, scope)
     outputs = _select_list(binder, e, scope, made)
@@ -102,7 +105,7 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     having = _condition(binder, e, "having", scope)
     qualify = _condition(binder, e, "qualify", scope)
     scope.clause = "order"
-    order = sort_keys(binder, e, outputs, scope)
+    order = bind_sort_keys(binder, e, outputs, scope)
 
     if grouping is None and (scope.has_aggregate or e.args.get("having") is not None):
         # Whatever it asks, also nothing: a HAVING is asked of groups.
@@ -115,10 +118,10 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
         if any(n.tag == "ref" and n.parts[0] not in own for n in walk(asked)):
             binder.give_up("an outer query's column where a subquery groups or sorts its rows")
     if grouping is not None:
-        understood = binder.doubt is None
-        source, changed = aggregate(binder, group, grouping, list(chain(*lists)), scope)
+        understood = binder.unsupported_reason is None
+        source, changed = make_grouped_source(binder, group, grouping, list(chain(*lists)), scope)
         if scope.ungrouped and understood:
-            binder.note("ungrouped", e, scope)
+            binder.record_refusal("ungrouped", e, scope)
         rest = iter(changed)
         lists = [list(islice(rest, len(some))) for some in lists]
         for generator, arguments in zip(made, lists[4:], strict=True):
@@ -130,16 +133,18 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: Ctes) -> 
     if scope.has_window:
         if not group.sources:
             raise Unsupported("a window function without FROM")
-        around = group.snapshot()
+        around = group.copied()
         lists = [complete_windows(some, around, binder.terms) for some in lists[:4]]
     outputs = [o.as_node(node) for o, node in zip(outputs, lists[0], strict=True)]
     qualify, order = lists[2:4]
     group.conditions += qualify
-    rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
+    rel = Rel(
+        group, outputs, scope, rest=_open_table_of_star(e, scope, grouped=grouping is not None)
+    )
     if e.args.get("distinct") is not None:
-        only(e.args["distinct"], set(), "DISTINCT")
+        refuse_other_args(e.args["distinct"], set(), "DISTINCT")
         rel, order = _distinct_rows(binder, rel, order)
-    return limited(binder, e, rel, order)
+    return apply_limit(binder, e, rel, order)
 
 
 _TIME_WINDOWS = ("window", "session_window")
@@ -152,20 +157,19 @@ _WINDOW_TYPES = {
 def _name_time_windows(binder: Binder, group_by: exp.Group | None, scope: Scope) -> None:
     """Add the column of `GROUP BY window(ts, '1 day')` to the query's scope."""
     for call in group_by.find_all(exp.Anonymous) if group_by is not None else ():
-        name = called(call)
+        name = called_function(call)
         if name in _TIME_WINDOWS and call.find_ancestor(exp.Query, exp.Group) is group_by:
             node = binder.bind(call, scope)
             letter = letter_of_type(infer(call.expressions[0])) if call.expressions else None
             scope.aliases.setdefault(name, (node, data_type(_WINDOW_TYPES.get(letter or "", ""))))
 
 
-def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
-    """Return the one table with unknown columns that the query's star includes, or None."""
+def _open_table_of_star(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
     if not scope.rest:
         return None
     decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
     if decides or len(set(scope.rest)) > 1:
-        raise unknown(scope.rest[0])
+        raise unknown_columns_error(scope.rest[0])
     return scope.rest[0]
 
 
@@ -174,17 +178,16 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
     if clause_e is None:
         return []
     scope.clause = clause
-    return conditions(binder, clause_e.this, scope)
+    return bind_conditions(binder, clause_e.this, scope)
 
 
 def _select_list(
     binder: Binder, e: exp.Select, scope: Scope, made: list[Generator]
 ) -> list[Output]:
-    """Bind the output columns of a SELECT."""
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
-            outputs += expand(binder, item, scope, partial=True)
+            outputs += expand_star(binder, item, scope, partial=True)
             continue
         inner = item.this if isinstance(item, (exp.Alias, exp.Aliases)) else item
         if generator_kind(inner) is not None:
@@ -219,10 +222,9 @@ _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 
 
 def _bind_set_operation(
-    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: Ctes
+    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: VisibleCtes
 ) -> Rel:
-    """Bind a set operation; see `bind_partial` for the arguments and errors."""
-    only(e, _SET_ARGS)
+    refuse_other_args(e, _SET_ARGS)
     known = define_ctes(e.args.get("with_"), known, outer)
     op = e.__class__.__name__.lower()
     distinct = bool(e.args.get("distinct"))
@@ -230,7 +232,7 @@ def _bind_set_operation(
     branches = [bind_query(binder, operand, outer, known) for operand in operands]
     first = branches[0]
     if any(len(branch.outputs) != len(first.outputs) for branch in branches):
-        binder.note("different widths", e, [len(branch.outputs) for branch in branches])
+        binder.record_refusal("different widths", e, [len(branch.outputs) for branch in branches])
         raise Unsupported("a set operation of different numbers of columns")
     scope = Scope(outer, known)
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
@@ -252,7 +254,7 @@ def _bind_set_operation(
     rel = Rel(Group([source]), outputs, scope)
     if op == "union" and distinct:
         rel, _ = _distinct_rows(binder, rel, [])
-    return trimmed(binder, e, rel)
+    return apply_order_and_limit(binder, e, rel)
 
 
 def _repeats_column(rel: Rel) -> bool:
@@ -261,7 +263,6 @@ def _repeats_column(rel: Rel) -> bool:
 
 
 def _operands(e: exp.SetOperation, op: str, distinct: bool) -> list[exp.Expr]:
-    """Return the queries that a chain of set operations combines."""
     operands: list[exp.Expr] = []
     left: exp.Expr = e
     while True:
@@ -289,8 +290,8 @@ def _filled_args(e: exp.Expr) -> list[str]:
 _TRIMS = ("order", "limit", "offset")
 
 
-def sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """Bind the keys of ORDER BY, SORT BY, CLUSTER BY and DISTRIBUTE BY."""
+def bind_sort_keys(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
+    """Bind the expressions of ORDER BY, SORT BY, CLUSTER BY and DISTRIBUTE BY."""
     keys: list[Node] = []
     for clause in ("order", "sort", "cluster", "distribute"):
         found = e.args.get(clause)
@@ -306,7 +307,7 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
     this = (item.this if isinstance(item, exp.Ordered) else item).unnest()
     direction = (bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
     if isinstance(this, exp.Literal) and not this.args.get("is_string"):
-        node = ordinal(binder, this, outputs).node
+        node = output_at_position(binder, this, outputs).node
         return [binder.terms.make("sort", *direction, node)]
     if is_negative_position(this):
         return [binder.give_up("a negative position")]
@@ -316,15 +317,10 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
         same = [o.node for o in outputs if o.name == this.name.lower()]
         if len(set(same)) == 1:
             return [binder.terms.make("sort", *direction, same[0])]
-    return [sort_key(binder, item, scope)]
+    return [bind_sort_key(binder, item, scope)]
 
 
 def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, list[Node]]:
-    """Apply DISTINCT as a grouping by all output columns.
-
-    Returns:
-        The query, and its rewritten sort keys.
-    """
     terms = binder.terms
     columns = list(dict.fromkeys(o.node for o in rel.outputs))
     keys = terms.unordered("keys", columns)
@@ -345,15 +341,15 @@ def _distinct_rows(binder: Binder, rel: Rel, order: list[Node]) -> tuple[Rel, li
     return Rel(Group([source]), outputs, rel.scope), order
 
 
-def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply a query's LIMIT and OFFSET, or record its ORDER BY if it has neither."""
+def apply_limit(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
+    """Apply LIMIT and OFFSET to a query; without them, record its ORDER BY."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
-    offset = None if offset is not None and integer(offset) == 0 else offset
+    offset = None if offset is not None and int_value(offset) == 0 else offset
     if limit is None and offset is None:
         rel.group.sorts = order + rel.group.sorts
         return rel
-    if sum(integer(part) or 0 for part in (limit, offset) if part is not None) > _MOST_ROWS:
+    if sum(int_value(part) or 0 for part in (limit, offset) if part is not None) > _MOST_ROWS:
         binder.give_up("LIMIT and OFFSET are together more than an INT")
     terms = binder.terms
     source = Derived(
@@ -374,19 +370,19 @@ _MOST_ROWS = 2**31 - 1
 def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
     if e is None:
         return None
-    only(e, {"expression"}, "LIMIT")
+    refuse_other_args(e, {"expression"}, "LIMIT")
     value = e.expression
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     bound = binder.bind(value, Scope(None, NO_CTES))
-    number = integer(bound)
+    number = int_value(bound)
     negative = bound.tag == "neg" or (number is not None and number < 0)
     if negative or (bound.tag == "lit" and number is None):
         return binder.give_up("LIMIT and OFFSET take an INT that is not negative", bound)
     return bound
 
 
-def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
+def apply_order_and_limit(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
     """Apply ORDER BY and LIMIT to the output of a set operation or a query in parentheses."""
     if not any(e.args.get(key) for key in _TRIMS):
         return rel
@@ -398,5 +394,5 @@ def trimmed(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
         written={o.name: o.written for o in rel.outputs},
     )
     scope = Scope(rel.scope.parent, rel.scope.ctes, entries=[entry], clause="order")
-    order = sort_keys(binder, e, rel.outputs, scope)
-    return limited(binder, e, rel, order)
+    order = bind_sort_keys(binder, e, rel.outputs, scope)
+    return apply_limit(binder, e, rel, order)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called, is_injective_equality
+from vde_dagster.semantics._sqlglot import called_function, is_injective_equality
 from vde_dagster.semantics.algebra.nodes import (
     Derived,
     FullJoin,
@@ -19,12 +19,17 @@ from vde_dagster.semantics.algebra.nodes import (
     conjuncts,
 )
 from vde_dagster.semantics.algebra.uniqueness import has_at_most_one_row
-from vde_dagster.semantics.binding.binder import Binder, Unsupported, flat_operands, only
+from vde_dagster.semantics.binding.binder import (
+    Binder,
+    Unsupported,
+    flat_operands,
+    refuse_other_args,
+)
 from vde_dagster.semantics.binding.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.binding.names import NamedSource, Scope
-from vde_dagster.semantics.binding.pivots import turned
-from vde_dagster.semantics.binding.stars import unknown
-from vde_dagster.semantics.simplify.existence import memberships_as_exists
+from vde_dagster.semantics.binding.pivots import rewrite_pivot
+from vde_dagster.semantics.binding.stars import unknown_columns_error
+from vde_dagster.semantics.simplify.existence import in_subqueries_as_exists
 from vde_dagster.semantics.types import infer
 
 _TABLE_ARGS = {"this", "db", "catalog", "alias", "joins", "hints", "only"}
@@ -32,8 +37,8 @@ _JOIN_ARGS = {"this", "on", "using", "side", "kind", "method", "hint"}
 
 
 @dataclass(slots=True)
-class Sources:
-    """A bound part of a FROM clause, with the names that it defines."""
+class BoundSources:
+    """The bound tables of a FROM clause, with the names that they define."""
 
     group: Group = field(default_factory=Group)
     entries: list[NamedSource] = field(default_factory=list)
@@ -57,8 +62,8 @@ def bind_from(binder: Binder, e: exp.Expr, scope: Scope) -> Group:
     return sources.group
 
 
-def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
-    """Bind a condition and return its conjuncts.
+def bind_conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
+    """Bind a condition and return the operands of its ANDs.
 
     Equalities that can prove uniqueness are recorded.
     """
@@ -66,7 +71,7 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     joining = len(scope.entries) > 1 or scope.parent is not None
     operands = flat_operands(e, exp.And)
     is_whole = scope.clause != "having" and len(operands) == 1
-    check = binder.condition if is_whole else binder.boolean
+    check = binder.check_condition if is_whole else binder.require_boolean
     for item in operands:
         node = check(binder.bind(item, scope), item)
         nodes.append(node)
@@ -75,20 +80,22 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
             binder.terms.same_type.add(node)
     found = conjuncts(binder.terms.combine("and", nodes))
     if scope.clause in ("where", "on"):
-        found = memberships_as_exists(found, binder.terms)
+        found = in_subqueries_as_exists(found, binder.terms)
     return found
 
 
-def _item(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
+def _item(binder: Binder, e: exp.Expr, scope: Scope) -> BoundSources:
     if e.args.get("pivots"):
-        return _turned(binder, e, scope)
+        return _bind_pivot(binder, e, scope)
     if isinstance(e, exp.Table):
         return _table(binder, e, scope)
     if isinstance(e, exp.Subquery):
         return _subquery(binder, e, scope)
     if isinstance(e, exp.Values):
         source, outputs = bind_values(binder, e, scope)
-        return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), _alias_columns(e))])
+        return BoundSources(
+            Group([source]), [_entry(binder, e, outputs, _alias(e), _alias_columns(e))]
+        )
     if isinstance(e, exp.Lateral):
         return _lateral(binder, e, scope)
     raise Unsupported(f"{e.__class__.__name__} in FROM")
@@ -108,7 +115,7 @@ def _alias_columns(e: exp.Expr) -> list[str]:
 
 def _renames(binder: Binder, e: exp.Expr, names: list[str], width: int) -> None:
     if names and len(names) != width:
-        binder.note("alias list", e, len(names), width)
+        binder.record_refusal("alias list", e, len(names), width)
         raise Unsupported("a list of names of another length than the columns")
 
 
@@ -121,7 +128,7 @@ def _entry(
     rest: NamedSource | None = None,
 ) -> NamedSource:
     if names and rest is not None:
-        raise unknown(rest)
+        raise unknown_columns_error(rest)
     _renames(binder, e, names, len(outputs))
     renamed = [name.lower() for name in names] or [output.name for output in outputs]
     return NamedSource(
@@ -140,8 +147,8 @@ def _by_lower(names: Iterable[str]) -> dict[str, str | None]:
     return {name.lower(): name for name in names}
 
 
-def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
-    only(e, _TABLE_ARGS, "a table")
+def _table(binder: Binder, e: exp.Table, scope: Scope) -> BoundSources:
+    refuse_other_args(e, _TABLE_ARGS, "a table")
     names = _alias_columns(e)
     if isinstance(e.this, exp.Func):
         made = _table_function(binder, e, names, scope)
@@ -152,23 +159,22 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
     return _nested_joins(binder, e, made, scope)
 
 
-def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
-    """Bind a function in FROM without LATERAL."""
+def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> BoundSources:
     # Without LATERAL, the function can name only columns of outer queries.
     around = Scope(scope.parent, scope.ctes)
-    if called(e.this) == "range":
+    if called_function(e.this) == "range":
         numbers, outputs = bind_range(binder, e.this, around)
-        return Sources(Group([numbers]), [_entry(binder, e, outputs, _alias(e), names)])
+        return BoundSources(Group([numbers]), [_entry(binder, e, outputs, _alias(e), names)])
     mistakes = len(binder.mistakes)
     source, outputs = bind_generator(binder, e.this, names, around)
     if scope.entries:
         for mistake in binder.mistakes[mistakes:]:
             mistake.hint = "Write LATERAL before a function that uses tables of the same FROM."
     scope.correlation.found |= around.correlation.found
-    return Sources(Group([source]), [_entry(binder, e, outputs, (e.alias.lower(),), [])])
+    return BoundSources(Group([source]), [_entry(binder, e, outputs, (e.alias.lower(),), [])])
 
 
-def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
+def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> BoundSources:
     parts = tuple(part.name.lower() for part in e.parts)
     alias = e.alias.lower()
     found = scope.ctes.get(parts[0]) if len(parts) == 1 else None
@@ -178,16 +184,16 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
             if rel.rest is not None:
-                raise unknown(rel.rest)
+                raise unknown_columns_error(rel.rest)
             _renames(binder, e, definition.names, len(rel.outputs))
             named = zip(definition.names, rel.outputs, strict=True)
             rel = Rel(
                 rel.group, [Output(n.lower(), o.node, o.type, n) for n, o in named], rel.scope
             )
-        return Sources(
+        return BoundSources(
             rel.group, [_entry(binder, e, rel.outputs, (alias or parts[0],), names, rel.rest)]
         )
-    entry = binder.table(parts)
+    entry = binder.bind_table(parts)
     if alias:
         entry.parts = (alias,)
     if names:
@@ -199,10 +205,10 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         entry.types = {new: entry.types[old] for new, old in entry.leaf_names.items()}
         entry.names, entry.written = lower, _by_lower(names)
     assert entry.leaf is not None
-    return Sources(Group([entry.leaf]), [entry])
+    return BoundSources(Group([entry.leaf]), [entry])
 
 
-def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
+def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> BoundSources:
     from vde_dagster.semantics.binding.queries import bind_partial
 
     inner = e.this
@@ -217,14 +223,13 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
         carries = any(e.args.get(key) for key in ("order", "limit", "offset", "with_"))
         rel = bind_partial(binder, e if carries else inner, scope.parent, scope.ctes)
         scope.correlation.found |= rel.scope.correlation.found
-        made = Sources(
+        made = BoundSources(
             rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e), rel.rest)]
         )
     return _nested_joins(binder, e, made, scope)
 
 
-def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
-    """Bind a PIVOT or UNPIVOT, rewritten as a query with the same lineage."""
+def _bind_pivot(binder: Binder, e: exp.Expr, scope: Scope) -> BoundSources:
     from vde_dagster.semantics.binding.queries import bind_partial
 
     before: list[NamedSource] = []
@@ -237,7 +242,7 @@ def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
         return entry.names
 
     mistakes, noted = len(binder.mistakes), len(binder.noted)
-    query = turned(e, columns)
+    query = rewrite_pivot(e, columns)
     assert query is not None
     rel = bind_partial(binder, query, scope.parent, scope.ctes)
     if len(binder.mistakes) > mistakes:
@@ -249,7 +254,7 @@ def _turned(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:
     scope.correlation.found |= rel.scope.correlation.found
     alias = e.args["pivots"][0].args.get("alias")
     parts = (alias.name.lower(),) if alias is not None and alias.name else before[0].parts
-    made = Sources(
+    made = BoundSources(
         rel.group, [_entry(binder, e, rel.outputs, parts, _alias_columns(e.args["pivots"][0]))]
     )
     return _nested_joins(binder, e, made, scope)
@@ -261,8 +266,7 @@ def _is_query(e: exp.Expr) -> bool:
     return isinstance(e, exp.Query) and not isinstance(e, exp.Table)
 
 
-def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> Sources:
-    """Bind joins inside parentheses."""
+def _nested_joins(binder: Binder, e: exp.Expr, made: BoundSources, scope: Scope) -> BoundSources:
     joins = e.args.get("joins")
     if joins:
         inner = Scope(scope.parent, scope.ctes, entries=made.entries, merged=made.merged)
@@ -272,8 +276,7 @@ def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> S
     return made
 
 
-def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
-    """Bind a lateral subquery."""
+def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> BoundSources:
     # The subquery can name columns of the tables before it.
     from vde_dagster.semantics.binding.queries import bind_query
 
@@ -282,10 +285,10 @@ def _lateral(binder: Binder, e: exp.Lateral, scope: Scope) -> Sources:
     if not isinstance(e.this, exp.Subquery):
         return _generated(binder, e, scope)
     rel = bind_query(binder, e.this, scope, scope.ctes)
-    return Sources(rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e))])
+    return BoundSources(rel.group, [_entry(binder, e, rel.outputs, _alias(e), _alias_columns(e))])
 
 
-def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope) -> None:
+def _lateral_view(binder: Binder, e: exp.Lateral, sources: BoundSources, scope: Scope) -> None:
     if e.args.get("view"):
         made = _generated(binder, e, scope, outer=bool(e.args.get("outer")))
     else:
@@ -294,17 +297,19 @@ def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope
     sources.entries += made.entries
 
 
-def _generated(binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = False) -> Sources:
+def _generated(
+    binder: Binder, e: exp.Lateral, scope: Scope, *, outer: bool = False
+) -> BoundSources:
     source, outputs = bind_generator(binder, e.this, _alias_columns(e), scope, outer=outer)
-    return Sources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
+    return BoundSources(Group([source]), [_entry(binder, e, outputs, _alias(e), [])])
 
 
 _MOST_TABLES = 200
 """Maximum number of tables in a FROM: the time for looking up names grows quadratically."""
 
 
-def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
-    only(e, _JOIN_ARGS, "a join")
+def _join(binder: Binder, e: exp.Join, left: BoundSources, scope: Scope) -> None:
+    refuse_other_args(e, _JOIN_ARGS, "a join")
     side, kind, method = e.side.upper(), e.kind.upper(), e.method.upper()
     if method not in ("", "NATURAL") or kind not in (
         "", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"
@@ -351,11 +356,10 @@ def _on(
     binder: Binder,
     e: exp.Join,
     names: list[str] | None,
-    left: Sources,
-    right: Sources,
+    left: BoundSources,
+    right: BoundSources,
     scope: Scope,
 ) -> list[Node]:
-    """Bind the conditions of a join, including those of USING and NATURAL."""
     if names is not None:
         out = []
         for name in names:
@@ -376,12 +380,12 @@ def _on(
         merged={**right.merged, **left.merged},
         clause="on",
     )
-    on = conditions(binder, condition, inner)
+    on = bind_conditions(binder, condition, inner)
     scope.correlation.found |= inner.correlation.found
     return on
 
 
-def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
+def _side(binder: Binder, sources: BoundSources, name: str) -> tuple[Node, Any]:
     if name in sources.merged:
         return sources.merged[name]
     having = [entry for entry in sources.entries if entry.has(name)]
@@ -397,7 +401,7 @@ def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
 
 
 def _semi(
-    binder: Binder, kind: str, left: Sources, right: Sources, on: list[Node], scope: Scope
+    binder: Binder, kind: str, left: BoundSources, right: BoundSources, on: list[Node], scope: Scope
 ) -> None:
     right.group.conditions += on
     right.group.joins.update(on)
@@ -407,9 +411,10 @@ def _semi(
     left.group.joins.add(condition)
 
 
-def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scope: Scope) -> None:
-    """Add the NULL-supplied side of a LEFT or RIGHT join to the other side's group."""
-    inner = optional.group.snapshot()
+def _outer(
+    binder: Binder, group: Group, optional: BoundSources, on: list[Node], scope: Scope
+) -> None:
+    inner = optional.group.copied()
     inner.conditions += on
     inner.joins.update(on)
     source = Derived("left", inner, scope.correlation)
@@ -418,14 +423,16 @@ def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scop
     _wrap(binder, optional, source)
 
 
-def _full(binder: Binder, left: Sources, right: Sources, on: list[Node], scope: Scope) -> None:
+def _full(
+    binder: Binder, left: BoundSources, right: BoundSources, on: list[Node], scope: Scope
+) -> None:
     source = FullJoin(left.group, right.group, on, scope.correlation)
     left.group = Group([source])
     _wrap(binder, left, source)
     _wrap(binder, right, source)
 
 
-def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
+def _wrap(binder: Binder, sources: BoundSources, source: Derived | FullJoin) -> None:
     for entry in sources.entries:
         entry.wraps.append(source)
     sources.merged = {
@@ -434,8 +441,7 @@ def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
     }
 
 
-def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str) -> None:
-    """Set what the names in USING refer to."""
+def _merge_using(binder: Binder, names: Sequence[str], left: BoundSources, side: str) -> None:
     for name in names:
         having = [entry for entry in left.entries if entry.has(name)]
         known = left.merged.get(name)
@@ -460,8 +466,7 @@ def _merge_using(binder: Binder, names: Sequence[str], left: Sources, side: str)
     left.merged.update(columns)
 
 
-def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | None:
-    """Return the column names that a USING or NATURAL join compares, or None for other joins."""
+def _using_columns(e: exp.Join, left: BoundSources, right: BoundSources) -> list[str] | None:
     using = e.args.get("using")
     if using:
         return [identifier.name.lower() for identifier in using]
@@ -473,30 +478,30 @@ def _using_columns(e: exp.Join, left: Sources, right: Sources) -> list[str] | No
     return list(dict.fromkeys(n for entry in left.entries for n in entry.names if n in there))
 
 
-class Ctes:
-    """The CTEs that one place of a query can name."""
+class VisibleCtes:
+    """The CTEs that a query can name, from its own WITH clause and from outer ones."""
 
     __slots__ = ("_around", "_before", "_named")
 
-    def __init__(self, named: dict[str, CteDef], before: int, around: Ctes | None) -> None:
+    def __init__(self, named: dict[str, CteDef], before: int, around: VisibleCtes | None) -> None:
         # The CTEs of one WITH share a dict. A copy per CTE would take quadratic memory.
         self._named = named
         self._before = before
         self._around = around
 
-    def get(self, name: str) -> tuple[CteDef, Ctes] | None:
-        """Return a CTE by its lower-case name, and the CTEs that its own query can name."""
-        reach: Ctes | None = self
+    def get(self, name: str) -> tuple[CteDef, VisibleCtes] | None:
+        """Return a CTE by its lower-case name, with the CTEs that its query can name."""
+        reach: VisibleCtes | None = self
         while reach is not None:
             found = reach._named.get(name)
             if found is not None and found.position < reach._before:
                 # Made anew each time: kept, it would close a circle of objects.
-                return found, Ctes(reach._named, found.position, reach._around)
+                return found, VisibleCtes(reach._named, found.position, reach._around)
             reach = reach._around
         return None
 
 
-NO_CTES = Ctes({}, 0, None)
+NO_CTES = VisibleCtes({}, 0, None)
 
 
 @dataclass(slots=True, eq=False)
@@ -510,8 +515,8 @@ class CteDef:
     apart: Rel | None = None
 
 
-def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes:
-    """Return the CTEs that a query with this WITH clause can name."""
+def define_ctes(with_: exp.Expr | None, ctes: VisibleCtes, outer: Scope | None) -> VisibleCtes:
+    """Return the CTEs that a query can name after its own WITH clause."""
     if with_ is None:
         return ctes
     if with_.args.get("recursive"):
@@ -526,11 +531,10 @@ def define_ctes(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes
             raise Unsupported("two CTEs of one name")
         columns = [identifier.name for identifier in alias.args.get("columns") or []]
         named[name] = CteDef(cte.this, columns, position, outer)
-    return Ctes(named, len(named), ctes)
+    return VisibleCtes(named, len(named), ctes)
 
 
-def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
-    """Bind a reference to a CTE as a separate source."""
+def _read_cte(definition: CteDef, reach: VisibleCtes, binder: Binder) -> Rel:
     from vde_dagster.semantics.binding.queries import bind_partial
 
     if definition.apart is not None:
@@ -546,7 +550,6 @@ def _read_cte(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
 
 
 def _copy(rel: Rel, binder: Binder) -> Rel:
-    """Bind another reference to a CTE that was already bound, without binding its query again."""
     block = Derived(
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )

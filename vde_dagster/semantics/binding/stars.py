@@ -8,20 +8,22 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra.nodes import Output
-from vde_dagster.semantics.binding.binder import Binder, Unsupported, only
+from vde_dagster.semantics.binding.binder import Binder, Unsupported, refuse_other_args
 from vde_dagster.semantics.binding.names import (
     Ambiguous,
     NamedSource,
     NotFound,
     Scope,
-    Unclear,
+    UnclearName,
+    bind_struct_fields,
     field_type,
     resolve,
-    struct_fields,
 )
 
 
-def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
+def expand_star(
+    binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False
+) -> list[Output]:
     """Return the columns that a star includes, in order.
 
     With `partial`, tables with unknown columns are added to the `rest` of the scope.
@@ -57,8 +59,8 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = Fals
         raise Unsupported("a star of an unknown form")
     if rest:
         scope.rest += rest
-        binder.partial = binder.partial or str(unknown(rest[0]))
-    only(star, {"except_"}, "*")
+        binder.partial = binder.partial or str(unknown_columns_error(rest[0]))
+    refuse_other_args(star, {"except_"}, "*")
     left_out = star.args.get("except_") or []
     if any(isinstance(name, exp.Column) and name.table for name in left_out):
         raise Unsupported("* EXCEPT of a qualified name")
@@ -86,10 +88,10 @@ def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
         found = resolve(
             tuple(name.lower() for name in names), replace(scope, clause="where"), binder.terms
         )
-    except (Ambiguous, NotFound, Unclear):
+    except (Ambiguous, NotFound, UnclearName):
         raise Unsupported(f"{text}.* names no single table or struct") from None
     before = tuple(names[len(names) - found.fields :])
-    node = struct_fields(binder, found.node, before, found.type)
+    node = bind_struct_fields(binder, found.node, before, found.type)
     kind = field_type(found.type, before)
     if kind is None or kind.this != exp.DType.STRUCT:
         raise Unsupported(f"the fields of {text} are not known")
@@ -97,7 +99,7 @@ def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
     if len({name.lower() for name, _ in fields}) != len(kind.expressions) or not fields:
         raise Unsupported(f"{text} has several fields of one name")
     return [
-        Output(name.lower(), struct_fields(binder, node, (name,), kind), type_, name)
+        Output(name.lower(), bind_struct_fields(binder, node, (name,), kind), type_, name)
         for name, type_ in fields
     ]
 
@@ -106,15 +108,15 @@ def _merged_name(scope: Scope, name: str) -> str | None:
     return next((e.written.get(name) for e in scope.entries if e.has(name)), None)
 
 
-def unknown(entry: NamedSource) -> Unsupported:
-    """Return the error for a star of a source with unknown columns."""
+def unknown_columns_error(entry: NamedSource) -> Unsupported:
+    """Return the error for a `*` over a table with unknown columns."""
     return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
 
 
 def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> list[Output]:
     if entry.open:
         if rest is None:
-            raise unknown(entry)
+            raise unknown_columns_error(entry)
         rest.append(entry)
     if entry.repeated:
         raise Unsupported(f"{'.'.join(entry.parts)} has several columns of one name")

@@ -15,15 +15,15 @@ from vde_dagster.semantics.checks.expressions import CROSSED, expression_finding
 from vde_dagster.semantics.checks.interval_filters import interval_filter_findings
 from vde_dagster.semantics.checks.operands import Origin
 from vde_dagster.semantics.checks.other_dialects import dialect_findings
-from vde_dagster.semantics.checks.queries import make_finding, output_findings, ungrouped
+from vde_dagster.semantics.checks.queries import make_finding, output_findings, ungrouped_findings
 from vde_dagster.semantics.checks.refused_forms import refused_forms
 from vde_dagster.semantics.errors import Finding, mistake_offset
 
 
-def find(
+def find_mistakes(
     tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None, origin: Origin
 ) -> tuple[Finding, ...]:
-    """Return the mistakes in a bound query, after types were set on its columns.
+    """Run all checks on a bound query, and return the mistakes that they find.
 
     Args:
         outputs: The names of the query's output columns, or None if they are unknown.
@@ -32,7 +32,7 @@ def find(
     found: dict[Finding, None] = {}
     for noted in binder.noted:
         if noted.rule == "ungrouped":
-            found.update(dict.fromkeys(ungrouped(binder, noted)))
+            found.update(dict.fromkeys(ungrouped_findings(binder, noted)))
         else:
             found[make_finding(noted, binder)] = None
     parts = [part for part in tree.walk() if part.__class__ not in _WITHOUT_CHECKS]
@@ -48,8 +48,8 @@ _WITHOUT_CHECKS = frozenset({exp.Identifier, exp.Column})
 """Most nodes of a query, which no check is about."""
 
 
-def is_written(one: Finding, query: str) -> bool:
-    """Return whether a finding holds for the query's text."""
+def is_in_written_query(one: Finding, query: str) -> bool:
+    """Return whether the author's text, before macros and translation, has the mistake, too."""
     # A finding about a join by a comma does not hold for CROSS JOIN, which has the same tree.
     offset = mistake_offset(query, one)
     return one.rule != CROSSED or (offset is not None and query[:offset].rstrip().endswith(","))

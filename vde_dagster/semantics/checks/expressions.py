@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from vde_dagster.project.macros.variables import TIME_VARIABLES
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.binding.calls import COMPARISONS, DIVISIONS
-from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import case_branches, infer, type_class
 
 CROSSED = "crossed by a comma"
@@ -39,7 +39,10 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def expression_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Check the nodes of a query's tree, after types were set on its columns."""
+    """Report operators and functions whose operands have types that do not fit.
+
+    `parts` are the nodes of the query's tree, with types on its columns.
+    """
     for e in parts:
         check = _CHECKS.get(e.__class__)
         found = check(e) if check is not None else None
@@ -52,7 +55,7 @@ def _class(e: exp.Expr) -> str | None:
 
 
 def _total(e: exp.Anonymous) -> Finding | None:
-    name = called(e)
+    name = called_function(e)
     if len(e.expressions) != 1:
         return None
     argument = e.expressions[0]
@@ -61,7 +64,7 @@ def _total(e: exp.Anonymous) -> Finding | None:
     what = _class(argument)
     message = f"'{name}' is given {_sample(argument)}, which is {what}"
     if what == "text":
-        return finding(
+        return make_finding_at(
             "total of text",
             e,
             message,
@@ -70,7 +73,7 @@ def _total(e: exp.Anonymous) -> Finding | None:
             certain=False,
         )
     if what in _NO_TOTAL:
-        return finding("total of no number", e, message, f"give {name} a number")
+        return make_finding_at("total of no number", e, message, f"give {name} a number")
     return None
 
 
@@ -81,7 +84,7 @@ def _comparison(e: exp.Binary) -> Finding | None:
             return None
         word = "IS NOT NULL" if e.__class__ is exp.NEQ else "IS NULL"
         message = "a comparison with NULL is never true"
-        return finding("compared with null", e, message, f"write … {word}", certain=False)
+        return make_finding_at("compared with null", e, message, f"write … {word}", certain=False)
     return _apart(e, left, [right])
 
 
@@ -92,14 +95,14 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
     for right in others:
         other = _class(right)
         if other is not None and other != kind and frozenset((kind, other)) in _APART:
-            return finding(
+            return make_finding_at(
                 "compared with another type",
                 e,
                 f"{_sample(left)} is {kind} and is compared with {_sample(right)}, {other}",
                 "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one",
             )
         if {kind, other} == _NUMBER_AND_TEXT and not (_is_number(left) or _is_number(right)):
-            return finding(
+            return make_finding_at(
                 "number compared with text",
                 e,
                 f"{_sample(left)} is {kind} and is compared with {_sample(right)}, {other}: "
@@ -114,7 +117,7 @@ def _in_list(e: exp.In) -> Finding | None:
     values = [value for value in e.expressions if not isinstance(value, exp.Query)]
     nulls = [value for value in values if isinstance(value.unnest(), exp.Null)]
     if nulls and isinstance(_outside_brackets(e), exp.Not):
-        return finding(
+        return make_finding_at(
             "null in a list",
             e,
             "NOT IN a list that contains NULL is never true",
@@ -146,12 +149,11 @@ def _branches(e: exp.Case) -> Finding | None:
 
 
 def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
-    """Report a column that gets both texts and numbers as values."""
     texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
     number = next((x for x in values if _class(x) == "a number"), None)
     if not texts or number is None:
         return None
-    return finding(
+    return make_finding_at(
         "text beside a number",
         texts[0],
         f"{what} are text, {_sample(texts[0])}, and a number, {_sample(number)}: "
@@ -162,7 +164,7 @@ def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
 
 
 def _call(e: exp.Anonymous) -> Finding | None:
-    name = called(e)
+    name = called_function(e)
     if name in ("mod", "pmod"):
         return _division(e, e.expressions[-1]) if len(e.expressions) == 2 else None
     if name == "if":
@@ -176,7 +178,7 @@ def _division(e: exp.Expr, by: exp.Expr) -> Finding | None:
     divisor = by.unnest()
     if not (isinstance(divisor, exp.Literal) and not divisor.is_string and _ZERO(divisor.this)):
         return None
-    return finding(
+    return make_finding_at(
         "division by zero",
         e,
         "a division by 0 fails at the first row",
@@ -193,7 +195,7 @@ def _condition(e: exp.Expr) -> Finding | None:
         return None
     word = e.__class__.__name__.upper()
     message = f"the condition of {word}, {_sample(e.this)}, is {what}"
-    return finding("condition", e.this, message, "write a comparison")
+    return make_finding_at("condition", e.this, message, "write a comparison")
 
 
 def _crossed(e: exp.Join) -> Finding | None:
@@ -211,7 +213,7 @@ def _crossed(e: exp.Join) -> Finding | None:
         tables = {column.table.lower() for column in one.find_all(exp.Column)}
         if "" in tables or (name in tables and len(tables) > 1):
             return None
-    return finding(
+    return make_finding_at(
         CROSSED,
         table,
         f"no condition joins '{table.name}' with the other tables: the comma is a CROSS JOIN",
@@ -225,7 +227,7 @@ def _literal(e: exp.Literal) -> Finding | None:
     variable = _VARIABLE.fullmatch(text) if "@" in text else None
     if variable is not None and (variable[1] or variable[2] in TIME_VARIABLES):
         name = variable[1] or variable[2]
-        return finding(
+        return make_finding_at(
             "variable in a string",
             e,
             f"{text} in quotes is a text, not a variable",
@@ -234,7 +236,7 @@ def _literal(e: exp.Literal) -> Finding | None:
         )
     if "{" not in text or not _JINJA.search(text):
         return None
-    return finding(
+    return make_finding_at(
         "jinja in a string",
         e,
         f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja, which is "
@@ -250,8 +252,8 @@ def _sample(e: exp.Expr) -> str:
         return f"'{inner.name}'"
     if isinstance(inner, exp.Literal):
         return str(inner.this)
-    name = called(inner)
-    return f"{name}(…)" if name and spark_functions.kind(name) else "an expression"
+    name = called_function(inner)
+    return f"{name}(…)" if name and spark_functions.function_kind(name) else "an expression"
 
 
 _CHECKS: dict[type, Callable[..., Finding | None]] = {

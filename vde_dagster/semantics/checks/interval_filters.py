@@ -14,8 +14,8 @@ from itertools import chain
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called
-from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics._sqlglot import called_function
+from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import infer
 from vde_dagster.sql.grammar.tokens import MARK
 
@@ -46,8 +46,8 @@ _RIGHT = {
 }
 
 
-def interval_filter(column: str, type_: str | None, pattern: str | None = None) -> str:
-    """Return a condition, for a hint, that is true for exactly the rows of an interval.
+def write_interval_filter(column: str, type_: str | None, pattern: str | None = None) -> str:
+    """Write a WHERE condition that selects exactly the rows of an interval, for a hint.
 
     Args:
         type_: The column's Spark SQL type. If unknown (None), the result has a condition per type.
@@ -64,8 +64,6 @@ def interval_filter(column: str, type_: str | None, pattern: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A comparison with a time variable, such as `ts >= @start_ts`."""
-
     value: exp.Expr
     sign: str
     limit: exp.Expr
@@ -73,7 +71,7 @@ class _Bound:
 
 
 def interval_filter_findings(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Report columns whose lower and upper bounds leave out a part of every interval."""
+    """Report time filters that leave out a part of every interval, as `day < @end_date` does."""
     for clause in parts:
         if not isinstance(clause, exp.Where):
             continue
@@ -104,18 +102,19 @@ def _checked(bounds: Sequence[_Bound]) -> Iterator[Finding]:
         edge = "last" if bound.sign in ("<", "<=") else "first"
         if grain is None or type_ is None or (type_ == "STRING" and bound.sign in ("<=", ">=")):
             continue  # Texts of days and of instants differ in what an inclusive bound holds.
-        if any(_holds(bound, grain, edge, interval) is not False for interval in _UNITS):
+        if any(_meets_bound(bound, grain, edge, interval) is not False for interval in _UNITS):
             continue
         shown, limit = _written(bound.value), _written(bound.limit)
         name = next(iter(_variables(bound.limit)), "")
         of_day = name.endswith(("_date", "_ds"))
         part = "day" if grain == _DAY else "part" if of_day else "microsecond"
-        yield finding(
+        yield make_finding_at(
             "interval filter",
             bound.where,
             f"{shown} {bound.sign} {limit} leaves out the {edge} {part} of every interval: "
             + _reason(name, type_, grain),
-            f"write {interval_filter(shown, type_)}, which includes both ends of the interval",
+            f"write {write_interval_filter(shown, type_)}, "
+            "which includes both ends of the interval",
             certain=False,
         )
         return
@@ -181,10 +180,10 @@ def _grain(value: exp.Expr) -> timedelta | None:
         return _DAY
     if kind is None or kind.this not in _INSTANTS:
         return None
-    if called(value) == "date_trunc":
+    if called_function(value) == "date_trunc":
         unit = value.expressions[0].name.strip("'\"").lower()
         return _DAY if unit in ("day", "dd") else None
-    while isinstance(value, exp.Cast) or called(value) in _CASTS:
+    while isinstance(value, exp.Cast) or called_function(value) in _CASTS:
         value = (value.this if isinstance(value, exp.Cast) else value.expressions[0]).unnest()
     if isinstance(value, exp.Column):
         # A DATE that is cast to a TIMESTAMP still has one value a day.
@@ -193,7 +192,7 @@ def _grain(value: exp.Expr) -> timedelta | None:
     return None
 
 
-def _holds(
+def _meets_bound(
     bound: _Bound, grain: timedelta, edge: str, interval: tuple[datetime, datetime]
 ) -> bool | None:
     """Return whether an interval's first or last value meets a bound; None if unknown."""
@@ -219,16 +218,16 @@ def _evaluate(e: exp.Expr, interval: tuple[datetime, datetime]) -> date | dateti
     e = e.unnest()
     if isinstance(e, exp.Parameter):
         return _variable(e.this.name.lower(), interval)
-    name = called(e)
+    name = called_function(e)
     if isinstance(e, exp.Cast) or (name in _CASTS and len(e.expressions) == 1):
         inner = _evaluate(e.this if isinstance(e, exp.Cast) else e.expressions[0], interval)
         kind = e.to.this if isinstance(e, exp.Cast) else exp.DType[_CASTS[name]]
         return _cast(inner, kind)
     if isinstance(e, exp.Add | exp.Sub):
-        return _shifted(_evaluate(e.this, interval), e.expression, 1 if type(e) is exp.Add else -1)
+        return _add_days(_evaluate(e.this, interval), e.expression, 1 if type(e) is exp.Add else -1)
     if name in ("date_add", "date_sub") and len(e.expressions) == 2:
         first = _cast(_evaluate(e.expressions[0], interval), exp.DType.DATE)
-        return _shifted(first, e.expressions[1], 1 if name == "date_add" else -1)
+        return _add_days(first, e.expressions[1], 1 if name == "date_add" else -1)
     return None
 
 
@@ -257,16 +256,15 @@ def _cast(value: date | datetime | str | None, kind: exp.DType) -> date | dateti
     return instant.date() if kind == exp.DType.DATE else instant
 
 
-def _shifted(
+def _add_days(
     value: date | datetime | str | None, by: exp.Expr, direction: int
 ) -> date | datetime | None:
-    """Add a literal number of days or an INTERVAL literal to a DATE or an instant."""
     if value is None or isinstance(value, str):
         return None
     by = by.unnest()
     if isinstance(by, exp.Literal) and not by.is_string and by.this.isdigit():
         step = _DAY * int(by.this)
-    elif called(by) == "interval literal" and len(by.expressions) == 1:
+    elif called_function(by) == "interval literal" and len(by.expressions) == 1:
         number, _, unit = by.expressions[0].name.strip().partition(" ")
         length = _STEPS.get(unit.strip().lower().removesuffix("s"))
         if length is None or not number.isdigit():

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called
-from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics._sqlglot import called_function
+from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import infer
 from vde_dagster.sql.definitions import Stored
 
@@ -57,11 +57,11 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """The dialect's usual name."""
+        """The dialect's usual name, such as `PostgreSQL`."""
         return DIALECTS.get(self.dialect, self.dialect)
 
-    def trust(self, word: str) -> str:
-        """Return the property or setting that declares an operator or function to be trusted."""
+    def trust_declaration(self, word: str) -> str:
+        """Return the line to write in the project to accept an operator or function as it is."""
         if self.tool == "dbt":
             return f'dialect_trust = ["{word}"] under [tool.vde]'
         return f'dialect_trust ("{word}")'
@@ -70,11 +70,11 @@ class Origin:
 def kind_of_value(e: exp.Expr) -> str | None:
     e = e.unnest()
     found = infer(e)
-    if called(e) in _FLOATS_OF_FLOATS and len(e.expressions) == 1:
+    if called_function(e) in _FLOATS_OF_FLOATS and len(e.expressions) == 1:
         kind = kind_of_value(e.expressions[0])
         return kind if kind == "float" or found is None else KINDS.get(found.this, "other")
     if found is None:
-        return "text" if isinstance(e, exp.Anonymous) and called(e) in _TEXTS else None
+        return "text" if isinstance(e, exp.Anonymous) and called_function(e) in _TEXTS else None
     if str(found).startswith("INTERVAL"):
         return "interval"
     return KINDS.get(found.this, "other")
@@ -91,20 +91,20 @@ _TEXTS = frozenset(
 
 
 def certain_finding(e: exp.Expr, origin: Origin, what: str, hint: str) -> Finding:
-    return finding(RULE, e, f"{what} on {origin.name}", f"{hint}; {_trust(e, origin)}")
+    return make_finding_at(RULE, e, f"{what} on {origin.name}", f"{hint}; {_trust(e, origin)}")
 
 
 def untyped_finding(e: exp.Expr, origin: Origin, what: str) -> Finding:
-    """Return the finding for an operator on columns of unknown types."""
+    """Report an operator on columns of unknown types."""
     columns = [c.name for c in e.find_all(exp.Column) if infer(c) is None and c.name]
     names = ", ".join(dict.fromkeys(columns)) or "an operand"
     message = f"{what} on {origin.name}, and the type of {names} is unknown"
-    return finding(RULE, e, message, f"{_TYPES}; {_trust(e, origin)}", untyped=True)
+    return make_finding_at(RULE, e, message, f"{_TYPES}; {_trust(e, origin)}", untyped=True)
 
 
 def _trust(e: exp.Expr, origin: Origin) -> str:
-    word = WORDS[called(e) if isinstance(e, exp.Anonymous) else e.__class__]
-    return f"or accept Spark's result: {origin.trust(word)}"
+    word = WORDS[called_function(e) if isinstance(e, exp.Anonymous) else e.__class__]
+    return f"or accept Spark's result: {origin.trust_declaration(word)}"
 
 
 _TYPES = "declare the types of the columns where they come from, or cast an operand"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.checks.operands import (
     DIALECTS,
     KINDS,
@@ -28,14 +28,14 @@ from vde_dagster.semantics.checks.operands import (
 )
 from vde_dagster.semantics.checks.written_texts import (
     CONSTANTS,
+    check_cast_to_text,
+    check_choice_types,
     check_common_type,
-    chosen,
-    joined,
-    joined_elements,
-    joined_rows,
-    rows_of_values,
-    united,
-    written,
+    check_concatenation,
+    check_list_to_text,
+    check_set_operation_types,
+    check_string_aggregate,
+    check_values_types,
 )
 from vde_dagster.semantics.errors import Finding
 from vde_dagster.semantics.types import decimal_digits, infer
@@ -58,7 +58,7 @@ _POWERS_OF_TEN = frozenset({"1", "10", "100", "1000", "10000", "100000", "100000
 
 
 def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Finding]:
-    """Report operators of a translated query that may have other results on Spark.
+    """Report operators of a translated query whose result may differ on Spark.
 
     The query's columns must have their types.
     """
@@ -66,7 +66,7 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
         return
     unknown: set[str] = set()
     for e in parts:
-        name = called(e) if isinstance(e, exp.Anonymous) else ""
+        name = called_function(e) if isinstance(e, exp.Anonymous) else ""
         rule = _RULES.get(name or e.__class__)
         word = WORDS.get(name or e.__class__, "")
         if rule is None or word in origin.trusted:
@@ -81,7 +81,6 @@ def dialect_findings(parts: Iterable[exp.Expr], origin: Origin) -> Iterator[Find
 
 
 def _has_fraction(e: exp.Expr) -> bool:
-    """Return whether an expression has a number type with digits after the decimal point."""
     kind = infer(e.unnest())
     if kind is None or kind.this != exp.DType.DECIMAL:
         return kind is not None and KINDS.get(kind.this) == "float"
@@ -186,7 +185,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
     kind = kind_of_value(value)
     if to == "int" and origin.dialect not in CUTTING_CASTS:
         seconds = isinstance(value, exp.Mul) and _is_part(value.this)  # A translation of ours.
-        if called(value) in _WHOLE or _is_part(value) or seconds:
+        if called_function(value) in _WHOLE or _is_part(value) or seconds:
             return None
         what = "a cast to an integer rounds"
         if _has_fraction(value):
@@ -194,7 +193,7 @@ def _cast(e: exp.Expr, origin: Origin) -> Finding | None:
         if kind is None:
             return untyped_finding(e, origin, what)
     if to == "text":
-        return written(e, origin)
+        return check_cast_to_text(e, origin)
     return None
 
 
@@ -202,10 +201,10 @@ def _is_tested_text(e: exp.Expr) -> bool:
     """Return whether a cast was added by a translation that tests the value's text."""
     above = e.parent
     while above is not None and not isinstance(above, exp.Query):
-        if isinstance(above, exp.Case) or called(above) == "if":
+        if isinstance(above, exp.Case) or called_function(above) == "if":
             calls = list(above.find_all(exp.Anonymous))
-            of_type = [c.expressions[0] for c in calls if called(c) == "typeof"]
-            fails = "raise_error" in map(called, above.expressions)
+            of_type = [c.expressions[0] for c in calls if called_function(c) == "typeof"]
+            fails = "raise_error" in map(called_function, above.expressions)
             if e.this in of_type or (fails and isinstance(e.parent, exp.RegexpLike)):
                 return True
         above = above.parent
@@ -213,7 +212,7 @@ def _is_tested_text(e: exp.Expr) -> bool:
 
 
 def _is_part(e: exp.Expr) -> bool:
-    return isinstance(e.unnest(), exp.Extract) or called(e.unnest()) == "extract"
+    return isinstance(e.unnest(), exp.Extract) or called_function(e.unnest()) == "extract"
 
 
 def _difference(e: exp.Expr, origin: Origin) -> Finding | None:
@@ -236,7 +235,6 @@ _INTERVALS = frozenset(DIALECTS) - DAYS_BETWEEN - {"mysql"}
 
 
 def _moved_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a text plus an interval."""
     # Spark returns a text or refuses the query.
     sides = (e.this, e.expression)
     moved = [one for one, length in (sides, sides[::-1]) if _is_interval(length)]
@@ -257,7 +255,6 @@ def _is_interval(e: exp.Expr) -> bool:
 
 
 def _moved_time(e: exp.Expr, origin: Origin) -> Finding:
-    """Report a time plus a number of days."""
     what = "a time plus a number of days is a date, which Spark refuses"
     return certain_finding(e, origin, what, "cast the time: CAST(… AS DATE)")
 
@@ -309,7 +306,7 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
     if origin.dialect != "duckdb" or not e.expressions:
         return None
     value = e.expressions[0]
-    if called(value) == "if" and "raise_error" in map(called, value.expressions):
+    if called_function(value) == "if" and "raise_error" in map(called_function, value.expressions):
         value = value.expressions[1]  # A translation of ours.
     kind = infer(value)
     if kind is None:
@@ -321,9 +318,8 @@ def _percentile(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _list_or_text(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a subscript or a length that was translated for the wrong type."""
     kind = infer(e.expressions[0]) if e.expressions else None
-    is_length = called(e) in ("length", "char_length")
+    is_length = called_function(e) in ("length", "char_length")
     if kind is None:
         if origin.dialect not in _LISTS_LIKE_TEXTS or not e.expressions:
             return None
@@ -378,15 +374,15 @@ _RULES: dict[object, Callable[[exp.Expr, Origin], Finding | None]] = {
     exp.Div: _division,
     "try_divide": _division,
     exp.IntDiv: _whole_division,
-    exp.DPipe: joined,
-    "concat": joined,
-    "concat_ws": joined,
-    "listagg": joined_rows,
-    "array_join": joined_elements,
-    **dict.fromkeys((exp.Case, "coalesce", "if"), chosen),
+    exp.DPipe: check_concatenation,
+    "concat": check_concatenation,
+    "concat_ws": check_concatenation,
+    "listagg": check_string_aggregate,
+    "array_join": check_list_to_text,
+    **dict.fromkeys((exp.Case, "coalesce", "if"), check_choice_types),
     **dict.fromkeys(("array", "greatest", "least"), check_common_type),
-    exp.Values: rows_of_values,
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), united),
+    exp.Values: check_values_types,
+    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), check_set_operation_types),
     "to_json": _json,
     "round": _round,
     exp.Cast: _cast,

@@ -9,23 +9,23 @@ from sqlglot import exp
 
 from vde_dagster.base.texts import closest, did_you_mean
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.algebra.nodes import Node
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.names import Scope
-from vde_dagster.semantics.errors import Finding, Noted, finding
+from vde_dagster.semantics.errors import Finding, RecordedRefusal, make_finding_at
 from vde_dagster.semantics.spark_functions import GENERATOR_KINDS
 from vde_dagster.sql.reading import name_of_call
 
 _CLAUSES = {"where": "WHERE", "on": "a join's ON", "group": "GROUP BY", "having": "HAVING"}
 
 
-def make_finding(noted: Noted, binder: Binder) -> Finding:
-    """Return the finding with the message for a problem that was recorded during binding."""
+def make_finding(noted: RecordedRefusal, binder: Binder) -> Finding:
+    """Return the message and hint for a mistake that was recorded while binding a query."""
     where, details, name = noted.where, noted.details, name_of_call(noted.where)
     match noted.rule:
         case "unknown function":
-            near = closest(name, [*spark_functions.names(), *binder.functions])
+            near = closest(name, [*spark_functions.function_names(), *binder.functions])
             message = f"Spark has no function '{name}'"
             hint = (
                 "Functions that your session registers are declared in pyproject.toml: "
@@ -70,7 +70,7 @@ def make_finding(noted: Noted, binder: Binder) -> Finding:
             names, columns = _counted(details[0], "name"), _counted(details[1], "column")
             message = f"'{where.alias_or_name}' has {columns} and is given {names}"
             hint, where = "name all of its columns, or none", where.args.get("alias") or where
-    return finding(noted.rule, where, message, hint)
+    return make_finding_at(noted.rule, where, message, hint)
 
 
 def _counted(count: int, what: str) -> str:
@@ -81,8 +81,8 @@ _RULE = "ungrouped"
 _AGGREGATES = ("aggregate", "ordered aggregate", "grouping")
 
 
-def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
-    """Report each ungrouped column once, where it is used outside of aggregate functions."""
+def ungrouped_findings(binder: Binder, noted: RecordedRefusal) -> Iterator[Finding]:
+    """Report each column that is neither in GROUP BY nor inside an aggregate function."""
     (scope,) = noted.details
     select = noted.where
     wrong = set(scope.ungrouped)
@@ -101,7 +101,6 @@ def ungrouped(binder: Binder, noted: Noted) -> Iterator[Finding]:
 def _alone(
     binder: Binder, e: exp.Expr, scope: Scope, wrong: set[Node]
 ) -> Iterator[tuple[exp.Column, Node]]:
-    """Yield columns in `wrong` that an expression uses outside of aggregates and GROUP BY keys."""
     if isinstance(e, exp.Query) or _is_aggregate(e):
         return
     if isinstance(e, exp.Column):
@@ -131,7 +130,7 @@ def _is_key(binder: Binder, e: exp.Expr, scope: Scope) -> bool:
 
 
 def _is_aggregate(e: exp.Expr) -> bool:
-    return spark_functions.kind(called(e)) in _AGGREGATES
+    return spark_functions.function_kind(called_function(e)) in _AGGREGATES
 
 
 def _finding(select: exp.Expr, column: exp.Column) -> Finding:
@@ -145,7 +144,7 @@ def _finding(select: exp.Expr, column: exp.Column) -> Finding:
     else:
         message = f"column '{name}' is used with an aggregate function, but without GROUP BY"
         hint = f"add GROUP BY {name}, or write any_value({name})"
-    return finding(_RULE, column, message, hint)
+    return make_finding_at(_RULE, column, message, hint)
 
 
 UNNAMED = "unnamed"
@@ -155,16 +154,18 @@ _MOST = 20
 
 
 def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Finding]:
-    """Report output columns without names or with repeated names; `names` may be unknown."""
+    """Report output columns without a name and repeated output names, if the names are known."""
     while not isinstance(tree, exp.Select):
         if not isinstance(tree, exp.Subquery | exp.SetOperation):
             return
         tree = tree.this
     items = tree.expressions
     for item in [item for item in items if not _has_name(item)][:_MOST]:
-        name = called(item)
+        name = called_function(item)
         shown = f"{name}(…)" if name and " " not in name else "of an expression"
-        yield finding(UNNAMED, item, f"the column {shown} has no name", "name it: … AS name")
+        yield make_finding_at(
+            UNNAMED, item, f"the column {shown} has no name", "name it: … AS name"
+        )
     if names is None:
         names = [item.alias_or_name.lower() for item in items if _has_name(item)]
     if len(set(names)) < len(names):
@@ -179,7 +180,7 @@ def _repeated(items: list[exp.Expr], name: str) -> Finding:
     where = same[-1] if same else star if star is not None else items[-1]
     from_star = star is not None and len(same) < 2
     hint = f"leave one out of the star: * EXCEPT ({name})" if from_star else "rename one: … AS name"
-    return finding(REPEATED, where, f"two output columns are called '{name}'", hint)
+    return make_finding_at(REPEATED, where, f"two output columns are called '{name}'", hint)
 
 
 def _is_star(e: exp.Expr) -> bool:
@@ -198,4 +199,4 @@ def _has_name(e: exp.Expr) -> bool:
         return not isinstance(e.expression, exp.Func) and _has_name(e.this)
     if isinstance(e, exp.Literal):
         return not e.is_string and e.this[-1:] not in "'\""
-    return called(e) in GENERATOR_KINDS
+    return called_function(e) in GENERATOR_KINDS

@@ -12,15 +12,15 @@ from math import isinf
 from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.algebra.nodes import plain_string
-from vde_dagster.semantics.errors import Finding, finding
+from vde_dagster.semantics.errors import Finding, make_finding_at
 from vde_dagster.semantics.types import MOST_DIGITS, infer
 from vde_dagster.sql.grammar.tokens import WITH_UNIT
 from vde_dagster.sql.reading import name_of_call
 
 _RULE = "refused form"
-_Said = Iterator[tuple[exp.Expr, str, str]]
+_Refusals = Iterator[tuple[exp.Expr, str, str]]
 """A refused form: its place, the message and the hint."""
 
 _LARGEST = {"Y": 2**7, "S": 2**15, "L": 2**63}
@@ -32,10 +32,10 @@ def refused_forms(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
     """Find forms that Spark's parser refuses in the parts of a query."""
     for e in parts:
         for where, message, hint in _FORMS[e.__class__](e) if e.__class__ in _FORMS else ():
-            yield finding(_RULE, where, message, hint)
+            yield make_finding_at(_RULE, where, message, hint)
 
 
-def _ctes(e: exp.With) -> _Said:
+def _ctes(e: exp.With) -> _Refusals:
     seen: set[str] = set()
     for cte in e.expressions:
         if cte.alias in seen:
@@ -43,7 +43,7 @@ def _ctes(e: exp.With) -> _Said:
         seen.add(cte.alias)
 
 
-def _query(e: exp.Query) -> _Said:
+def _query(e: exp.Query) -> _Refusals:
     ends = [key for key in ("order", "cluster", "distribute", "sort") if e.args.get(key)]
     if len(ends) > 1 and ends != ["distribute", "sort"]:
         words = " and ".join(f"{key.upper()} BY" for key in ends)
@@ -61,7 +61,7 @@ def _query(e: exp.Query) -> _Said:
             yield window, what, f"define it: WINDOW {window.name} AS (PARTITION BY … ORDER BY …)"
 
 
-def _join(e: exp.Join) -> _Said:
+def _join(e: exp.Join) -> _Refusals:
     natural = e.method == "NATURAL"
     if natural and e.kind == "CROSS":
         yield e.this, "a join is either NATURAL or CROSS", "leave one of the words out"
@@ -75,13 +75,13 @@ def _join(e: exp.Join) -> _Said:
         yield e.this, f"{word} JOIN does not allow LATERAL", "write JOIN or LEFT JOIN"
 
 
-def _lateral(e: exp.Lateral) -> _Said:
+def _lateral(e: exp.Lateral) -> _Refusals:
     if isinstance(e.this, exp.Identifier):
         what = f"LATERAL is written before the table '{e.this.name}'"
         yield e.this, what, "leave LATERAL out; it is for subqueries and functions"
 
 
-def _sample(e: exp.TableSample) -> _Said:
+def _sample(e: exp.TableSample) -> _Refusals:
     if not any(e.args.values()):
         yield e.parent or e, "TABLESAMPLE has no size", "write TABLESAMPLE (10 PERCENT)"
     percent = e.args.get("percent")
@@ -98,27 +98,27 @@ def _sample(e: exp.TableSample) -> _Said:
         yield e.args["bucket_field"], what, "leave ON out"
 
 
-def _time_travel(e: exp.Version) -> _Said:
+def _time_travel(e: exp.Version) -> _Refusals:
     column = e.expression.find(exp.Column, exp.Query) if e.this == "TIMESTAMP" else None
     if column is not None:
         what = "a query" if isinstance(column, exp.Query) else "a column"
         yield e.parent or e, f"TIMESTAMP AS OF is given {what}", "write a constant time"
 
 
-def _quantified(e: exp.Any | exp.All) -> _Said:
+def _quantified(e: exp.Any | exp.All) -> _Refusals:
     if isinstance(e.this, exp.Tuple) and not e.this.expressions:
         what = f"the brackets of {e.key.upper()} are empty"
         yield e.parent or e, what, "write patterns"
 
 
-def _escape(e: exp.Escape) -> _Said:
+def _escape(e: exp.Escape) -> _Refusals:
     character = e.expression
     text = plain_string(character.this) if isinstance(character, exp.Literal) else None
     if text is not None and len(text) != 1:
         yield character, f"ESCAPE is given {character.this}", "give it one character"
 
 
-def _literal(e: exp.Literal) -> _Said:
+def _literal(e: exp.Literal) -> _Refusals:
     text = e.this.upper()
     if e.is_string or (not text[:1].isdigit() and text[:1] != "."):
         return
@@ -142,7 +142,7 @@ def _number(e: exp.Literal) -> float:
         return 0.0
 
 
-def _type(e: exp.DataType) -> _Said:
+def _type(e: exp.DataType) -> _Refusals:
     given = [part.this.this for part in e.expressions if isinstance(part, exp.DataTypeParam)]
     sizes = [int(text) for text in given if text.isdigit()]
     if e.this is exp.DType.TIME and sizes and sizes[0] > _MOST_OF_TIME:
@@ -159,21 +159,24 @@ def _placed(e: exp.Expr) -> exp.Expr:
     return e.find_ancestor(exp.Cast) or e
 
 
-def _call(e: exp.Anonymous) -> _Said:
+def _call(e: exp.Anonymous) -> _Refusals:
     name = name_of_call(e)
     unit = e.expressions[0] if len(e.expressions) == 3 and name in WITH_UNIT else None
     if isinstance(unit, exp.Literal) and unit.is_string and unit.this[:1] in "'\"":
         word = plain_string(unit.this) or "DAY"
         hint = f"write it without quotes: {name}({word.upper()}, …)"
         yield e, f"the unit of '{name}' is a text, {unit.this}", hint
-    if isinstance(e.parent, exp.Filter) and spark_functions.kind(called(e)) == "scalar":
+    if (
+        isinstance(e.parent, exp.Filter)
+        and spark_functions.function_kind(called_function(e)) == "scalar"
+    ):
         yield e, f"'{name}' is not an aggregate function, but has FILTER", "write CASE WHEN … END"
     distinct = e.expressions and isinstance(e.expressions[0], exp.Distinct)
-    if distinct and spark_functions.kind(called(e)) == "scalar":
+    if distinct and spark_functions.function_kind(called_function(e)) == "scalar":
         yield e, f"'{name}' is not an aggregate function, but has DISTINCT", "leave DISTINCT out"
 
 
-def _window(e: exp.Window) -> _Said:
+def _window(e: exp.Window) -> _Refusals:
     if isinstance(e.this, exp.Identifier):  # It is a definition.
         return
     call = e.this.this if isinstance(e.this, exp.Filter) else e.this
@@ -192,14 +195,14 @@ def _window(e: exp.Window) -> _Said:
         yield call, f"no WINDOW defines '{used.name}'", hint
 
 
-def _frame(e: exp.WindowSpec) -> _Said:
+def _frame(e: exp.WindowSpec) -> _Refusals:
     for side in ("start", "end"):
         bound = e.args.get(side)
         if isinstance(bound, exp.Column):
             yield bound, "a column is the bound of a window's frame", "write a number of rows"
 
 
-def _limit(e: exp.Limit | exp.Offset) -> _Said:
+def _limit(e: exp.Limit | exp.Offset) -> _Refusals:
     value = e.expression
     if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal):
         yield value.this, f"{e.key.upper()} is negative", "write 0 or more"
@@ -207,7 +210,7 @@ def _limit(e: exp.Limit | exp.Offset) -> _Said:
         yield value, f"{e.key.upper()} {value.this} is not allowed", "write a whole number"
 
 
-_FORMS: dict[type, Callable[..., _Said]] = {
+_FORMS: dict[type, Callable[..., _Refusals]] = {
     exp.With: _ctes,
     **dict.fromkeys((exp.Select, exp.Union, exp.Intersect, exp.Except), _query),
     exp.Join: _join,

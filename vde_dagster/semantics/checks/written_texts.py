@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from sqlglot import exp
 
-from vde_dagster.semantics._sqlglot import called
+from vde_dagster.semantics._sqlglot import called_function
 from vde_dagster.semantics.checks.operands import (
     DIALECTS,
     KINDS,
@@ -66,8 +66,8 @@ _TEXT_FIRST = frozenset({"mysql", "sqlite"})
 CONSTANTS = (exp.Literal, exp.Null, exp.Parameter)
 
 
-def joined(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check `||`, CONCAT and CONCAT_WS."""
+def check_concatenation(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the text that `||`, CONCAT and CONCAT_WS write for their operands."""
     if isinstance(e, exp.DPipe) and origin.dialect in _LISTS_WITHOUT_NULL:
         kinds_of_sides = [infer(one.unnest()) for one in (e.this, e.expression)]
         if any(kind is not None and kind.this == _D.ARRAY for kind in kinds_of_sides):
@@ -82,26 +82,25 @@ def joined(e: exp.Expr, origin: Origin) -> Finding | None:
 
 
 def _short(origin: Origin) -> Set[str]:
-    """Return the kinds of values that the dialect's functions write as another text than Spark."""
     return {"boolean"} if origin.dialect == "postgres" else frozenset()
 
 
-def joined_rows(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check STRING_AGG and LISTAGG."""
+def check_string_aggregate(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the text that STRING_AGG and LISTAGG write for their values."""
     values = list_arguments(e)[:1]
     if origin.dialect not in _JOINING_ANY and kind_of_value(values[0]) is None:
         return None  # It takes texts alone.
     return _find_text(e, origin, values)
 
 
-def joined_elements(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check how joining a list to a text writes the list's elements."""
+def check_list_to_text(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the text that ARRAY_TO_STRING and similar functions write for a list's elements."""
     value = e.expressions[0].unnest()
-    if called(value) == "array":
+    if called_function(value) == "array":
         return _find_text(e, origin, value.expressions, _short(origin), _common_scale(value))
     kind = infer(value)
     element = kind.expressions[0] if kind is not None and kind.expressions else None
-    if not isinstance(element, exp.DataType) or called(value) in _OF_TEXTS:
+    if not isinstance(element, exp.DataType) or called_function(value) in _OF_TEXTS:
         return None
     name = KINDS.get(element.this, "other")
     differing = _differing(origin) | _short(origin)
@@ -113,12 +112,15 @@ def joined_elements(e: exp.Expr, origin: Origin) -> Finding | None:
 _OF_TEXTS = frozenset({"split", "transform", "filter", "array_sort", "array_compact"})
 
 
-def written(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check a cast to a text."""
+def check_cast_to_text(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Check the text that a cast to a text type writes."""
     around = e.parent or e
     # CONCAT is translated as `concat(coalesce(CAST(…)))`. In CONCAT, more types are written as
     # another text than in a cast.
-    is_joined = called(around) == "coalesce" and called(around.parent or around) == "concat"
+    is_joined = (
+        called_function(around) == "coalesce"
+        and called_function(around.parent or around) == "concat"
+    )
     return _find_text(e, origin, [e.this], _short(origin) if is_joined else frozenset())
 
 
@@ -173,7 +175,10 @@ _DAYS = frozenset({"DAY", "WEEK", "MONTH", "MON", "MM", "QUARTER", "YEAR", "YYYY
 
 
 def find_other_texts(tree: exp.Expr, names: Iterable[str], origin: Origin) -> frozenset[str]:
-    """Return lower-case names of outputs that have another text on Spark than in the dialect."""
+    """Return the output columns whose values, cast to text, differ between the dialect and Spark.
+
+    Names are in lower case.
+    """
     if origin.dialect not in _OWN_SCALES | _DATES_OF_TIMES:
         return frozenset()
     return frozenset(
@@ -210,7 +215,6 @@ def _scale_finding(e: exp.Expr, origin: Origin) -> Finding:
 
 
 def _cut_day(e: exp.Expr, cut: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a text made of a date_trunc() whose type differs between the dialect and Spark."""
     differs = _cuts(cut, origin)
     if differs is False:
         return None
@@ -227,7 +231,7 @@ def _cuts(cut: exp.Expr, origin: Origin) -> bool | None:
 
     Return None if the argument's type is unknown.
     """
-    if called(cut) != "date_trunc" or len(cut.expressions) != 2:
+    if called_function(cut) != "date_trunc" or len(cut.expressions) != 2:
         return False
     kind = kind_of_value(cut.expressions[1])
     # PostgreSQL returns a time with zone for a date.
@@ -267,8 +271,6 @@ _AROUND = (exp.Alias, exp.Paren, exp.Neg, exp.Window, exp.Filter, exp.IgnoreNull
 
 
 class _Values:
-    """Finds the expressions and table columns that values come from."""
-
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self._seen: set[int] = set()
@@ -286,14 +288,13 @@ class _Values:
         )
 
     def _behind(self, e: exp.Expr) -> list[Definition] | None:
-        """Return the expressions that an expression like a CASE takes its value from, or None."""
         if isinstance(e, _AROUND):
             return [e.this]
         if isinstance(e, exp.Column):
             return find_definitions(e)
         if isinstance(e, exp.Case):
             return [*case_branches(e)]
-        name, given = called(e), list_arguments(e) if isinstance(e, exp.Anonymous) else []
+        name, given = called_function(e), list_arguments(e) if isinstance(e, exp.Anonymous) else []
         if name in _CHOICES:
             return [*given]
         if name in ("if", "nvl2"):
@@ -303,7 +304,6 @@ class _Values:
         return [*given[:1]] if name in _FIRST and given else None
 
     def leaves(self, e: exp.Expr) -> Iterator[Definition]:
-        """Yield the expressions and table columns that an expression's value comes from."""
         if id(e) in self._seen:
             return
         self._seen.add(id(e))
@@ -317,7 +317,6 @@ class _Values:
                 yield one
 
     def has_scale(self, e: exp.Expr) -> bool:
-        """Return whether a decimal's values have the number of digits that its Spark type has."""
         if isinstance(e, CONSTANTS) or kind_of_value(e) == "int" or id(e) in self._seen:
             return True
         self._seen.add(id(e))
@@ -332,7 +331,9 @@ class _Values:
             scales = [_scale(side) or 0 for side in sides]
             scale = sum(scales) if isinstance(e, exp.Mul) else max(scales)
             return scale == _scale(e) and all(map(self.has_scale, sides))
-        return called(e) in ("floor", "ceil", "ceiling", "round") and len(e.expressions) == 1
+        return (
+            called_function(e) in ("floor", "ceil", "ceiling", "round") and len(e.expressions) == 1
+        )
 
     def _is_alike(self, one: Definition, e: exp.Expr) -> bool:
         if isinstance(one, exp.Null):
@@ -345,8 +346,8 @@ class _Values:
 # -- texts and numbers of one column --------------------------------------------------------------
 
 
-def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a choice between texts and numbers."""
+def check_choice_types(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Report a CASE or COALESCE with both texts and numbers as values."""
     values = _chosen_values(e)
     if origin.dialect == "duckdb":
         return _narrowed(e, origin, values)
@@ -363,22 +364,21 @@ def chosen(e: exp.Expr, origin: Origin) -> Finding | None:
 def _chosen_values(e: exp.Expr) -> list[exp.Expr]:
     if isinstance(e, exp.Case):
         return case_branches(e)
-    return e.expressions[1:] if called(e) == "if" else e.expressions
+    return e.expressions[1:] if called_function(e) == "if" else e.expressions
 
 
 def check_common_type(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check elements of a list and arguments of GREATEST and LEAST, which get a common type."""
+    """Report decimals that lose digits in a list, GREATEST or LEAST, which have one type."""
     return _narrowed(e, origin, e.expressions)
 
 
-def rows_of_values(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Check the columns of VALUES."""
+def check_values_types(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Report decimals that lose digits in a column of VALUES."""
     found = (_narrowed(e, origin, column) for column in zip(*read_rows(e), strict=False))
     return next((one for one in found if one is not None), None)
 
 
 def _narrowed(e: exp.Expr, origin: Origin, values: Iterable[exp.Expr]) -> Finding | None:
-    """Report decimals that lose their last digits because of their common type in DuckDB."""
     if origin.dialect != "duckdb":
         return None
     sizes = [size for value in values if (size := _size_in_duckdb(value)) is not None]
@@ -403,9 +403,8 @@ def _size_in_duckdb(value: exp.Expr) -> tuple[int, int] | None:
 
 
 def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
-    """Return whether a value contains a sum, directly or in a column that it names."""
     for part in e.walk():
-        if called(part) == "sum":
+        if called_function(part) == "sum":
             return True
         if isinstance(part, exp.Column) and id(part) not in seen:
             seen.add(id(part))
@@ -418,8 +417,8 @@ def _has_sum(e: exp.Expr, seen: set[int]) -> bool:
 _NUMBERS = frozenset({"int", "float", "decimal", "date", "time", "boolean"})
 
 
-def united(e: exp.Expr, origin: Origin) -> Finding | None:
-    """Report a column of a set operation that has texts in only one of the queries."""
+def check_set_operation_types(e: exp.Expr, origin: Origin) -> Finding | None:
+    """Report a column of a UNION or similar that is a text in only one of the queries."""
     if not isinstance(e, exp.SetOperation) or origin.dialect not in _UNITING_TEXTS:
         return None
     left, right = _columns(e.this), _columns(e.expression)
@@ -438,7 +437,6 @@ _UNITING_TEXTS = frozenset({"duckdb", "mysql", "sqlite", "clickhouse"})
 
 
 def _columns(query: exp.Expr) -> list[list[exp.Expr]]:
-    """Return, for each output column before a star, its expressions in all branches of a query."""
     query = query.unnest()
     if isinstance(query, exp.SetOperation):
         sides = zip(_columns(query.this), _columns(query.expression), strict=False)

@@ -32,7 +32,7 @@ from sqlglot import exp
 from vde_dagster.semantics.refresh.qualified import (
     NotRefreshableError,
     Qualified,
-    find_reading,
+    find_table_node,
     reading_number,
 )
 from vde_dagster.semantics.refresh.refusals import (
@@ -45,30 +45,30 @@ from vde_dagster.semantics.refresh.refusals import (
     SELECT_ONE,
     SEVERAL_SETS,
     computed_nodes,
-    no_column,
+    no_known_column_error,
     output_list,
-    unsupported_clause,
+    unsupported_clause_error,
 )
 from vde_dagster.semantics.refresh.trees import (
     Place,
-    coalesced,
+    coalesced_columns,
     conjuncts,
+    contains_node,
     equal_columns,
-    equated,
+    equal_pairs,
+    find_equal_columns,
     has_exact_equality,
-    holds,
     is_aggregate,
     is_determined_by,
     join_conditions,
     list_sources,
     new_join,
-    reachable,
-    read_place,
     reads_any,
     reads_only,
-    set_args,
+    replace_table,
+    source_and_column,
     unalias,
-    with_table,
+    used_args,
 )
 
 CHANGED = "vde_changed"
@@ -76,8 +76,8 @@ CHANGED = "vde_changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
-    """A query for the affected output rows.
+class AffectedRowsQuery:
+    """A query for the output rows that changed rows of one table affect.
 
     Args:
         columns: Names of the output columns that the query can compute, in lower case.
@@ -89,8 +89,8 @@ class Affected:
     query: exp.Select
 
 
-def find_affected(query: Qualified, reading: int) -> Affected:
-    """Derive the query for the output rows that change when rows of one table change.
+def find_affected(query: Qualified, reading: int) -> AffectedRowsQuery:
+    """Write a query for the output rows that may differ after rows of one table changed.
 
     Args:
         reading: Number of the reference to the table in the query.
@@ -99,14 +99,14 @@ def find_affected(query: Qualified, reading: int) -> Affected:
         NotRefreshableError: Any output row may change.
     """
     root = query.tree.copy()
-    leaf = find_reading(root, reading)
+    leaf = find_table_node(root, reading)
     found = _Step(query, leaf).query(root)
     names = [one.alias_or_name.lower() for one in found.selects]
     single = {name for name in names if names.count(name) == 1}
     columns = [o for o in found.selects if o.find(exp.Column) and o.alias_or_name.lower() in single]
     found = _only(found, columns, NotRefreshableError(NO_COLUMN, hint=SELECT_ONE))
     leaf.set("this", exp.to_identifier(CHANGED))
-    return Affected(tuple(one.alias_or_name.lower() for one in found.selects), found)
+    return AffectedRowsQuery(tuple(one.alias_or_name.lower() for one in found.selects), found)
 
 
 @dataclass(slots=True)
@@ -129,16 +129,13 @@ class _Sources:
 
 
 class _Step:
-    """Derives queries for affected rows, from the changed table to the outermost query."""
-
     def __init__(self, query: Qualified, leaf: exp.Table) -> None:
         self._query = query
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> exp.Select:
-        """Return a query for the affected rows of `query`, with its known output columns."""
         while isinstance(query, exp.Subquery):
-            if set_args(query) - {"this", "alias"}:
+            if used_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
@@ -148,12 +145,11 @@ class _Step:
         return self._select(query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
-        """Return whether the changed table is inside of an expression."""
-        return holds(part, self._leaf)
+        return contains_node(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> exp.Select:
         if query.args.get("limit") or query.args.get("offset") or query.args.get("by_name"):
-            raise unsupported_clause(query)
+            raise unsupported_clause_error(query)
         left, right = query.this, query.expression
         branch, other = (left, right) if self._holds(left) else (right, left)
         names = [one.alias_or_name for one in query.selects]
@@ -183,8 +179,8 @@ class _Step:
         return _only(found, kept, NotRefreshableError(why, output_list(branch), hint))
 
     def _select(self, select: exp.Select) -> exp.Select:
-        if set_args(select) - PLAIN or select.args.get("kind") or select.args.get("windows"):
-            raise unsupported_clause(select)
+        if used_args(select) - PLAIN or select.args.get("kind") or select.args.get("windows"):
+            raise unsupported_clause_error(select)
         sources, made = self._sources(select)
         outputs = self._outputs(select, sources)
         where = select.args.get("where")
@@ -201,10 +197,9 @@ class _Step:
                 known = [c for c in known if not reads_any(c, own)]
         for condition in known:
             made.where(condition.copy(), copy=False)
-        return _only(made, outputs, no_column(select, sources.lost))
+        return _only(made, outputs, no_known_column_error(select, sources.lost))
 
     def _sources(self, select: exp.Select) -> tuple[_Sources, exp.Select]:
-        """Return facts about a SELECT's sources, and a SELECT that reads only the changed rows."""
         begin = select.args.get("from_")
         if begin is None:
             raise NotRefreshableError("a part of it reads no table", select)
@@ -240,7 +235,7 @@ class _Step:
     def _join(
         self, join: exp.Join, before: Collection[str], found: _Sources, made: exp.Select
     ) -> None:
-        if set_args(join) - {"this", "side", "kind", "on"}:
+        if used_args(join) - {"this", "side", "kind", "on"}:
             raise NotRefreshableError(
                 "a join has another clause than ON", join, "write the join's condition as ON"
             )
@@ -311,9 +306,11 @@ class _Step:
                 "join by columns that are known for both sides' rows",
             )
         made.append("joins", new_join(source, "RIGHT" if here else "LEFT", "", known))
-        for one, other in equated(known):
+        for one, other in equal_pairs(known):
             sides = [
-                frozenset((read_place(s),)) if isinstance(s, exp.Column) else coalesced(s)
+                frozenset((source_and_column(s),))
+                if isinstance(s, exp.Column)
+                else coalesced_columns(s)
                 for s in (one, other)
             ]
             columns = sides[0] | sides[1]
@@ -341,7 +338,7 @@ class _Step:
             if _is_top_conjunct(place, select):
                 return self._correlated(_linked(self.query(outermost), place.this, own), outermost)
             if not _is_correlated(outermost):
-                return _compared(self.query(outermost), place.this, own)
+                return _in_condition_may_change(self.query(outermost), place.this, own)
         if isinstance(place, exp.In | exp.Exists | exp.Subquery):
             return self._correlated(self._plain_rows(outermost), outermost)
         raise NotRefreshableError(
@@ -362,7 +359,6 @@ class _Step:
         return exp.Exists(this=inner)
 
     def _plain_rows(self, select: exp.Expr) -> exp.Select:
-        """Return a query for the changed rows that a subquery reads before its grouping."""
         if not isinstance(select, exp.Select):
             raise NotRefreshableError(
                 "a subquery is a set operation", select, "write one subquery for each branch"
@@ -373,7 +369,7 @@ class _Step:
         self._leaf = list(plain.find_all(exp.Table))[place]
         for part in ("group", "having", "qualify", "order", "distinct", "limit"):
             if part in ("qualify", "limit") and plain.args.get(part):
-                raise unsupported_clause(select)
+                raise unsupported_clause_error(select)
             plain.set(part, None)
         plain.set("expressions", [exp.alias_(exp.Literal.number(1), "one")])
         try:
@@ -382,10 +378,9 @@ class _Step:
             self._leaf = marked
 
     def _outputs(self, select: exp.Select, sources: _Sources) -> list[exp.Expr]:
-        """Return the output columns whose values are known for all affected rows."""
         group = select.args.get("group")
         if group is not None and (
-            set_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+            used_args(group) - {"expressions"} or group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
         ):
             raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
         within: list[list[exp.Expr]] = []
@@ -423,9 +418,8 @@ class _Step:
         return found
 
     def _exact(self, select: exp.Select, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
-        """Return the expressions whose equal values are identical."""
         # Floats are left out: a group can have rows with 0.0 and -0.0, and returns only one value.
-        rest = [part for part in parts if self._type(select, read_place(part)) is None]
+        rest = [part for part in parts if self._type(select, source_and_column(part)) is None]
         found = [part for part in parts if part not in rest]
         if rest:
             typed = select.copy()
@@ -455,13 +449,13 @@ class _Step:
         if self._holds(value) or value.find(exp.Query):
             return value
 
-        places = None if parts is None else {read_place(part) for part in parts}
+        places = None if parts is None else {source_and_column(part) for part in parts}
 
         def determined(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column):
                 return node
-            begin = read_place(node)
-            for place in (begin, *sorted(reachable(equal, begin) - {begin})):
+            begin = source_and_column(node)
+            for place in (begin, *sorted(find_equal_columns(equal, begin) - {begin})):
                 column = node if place == begin else exp.column(place[1], place[0], quoted=True)
                 if (places is None or place in places) and self._is_known(column, sources):
                     return column
@@ -470,11 +464,10 @@ class _Step:
         return value.copy().transform(determined)
 
     def _is_known(self, expression: exp.Expr, sources: _Sources) -> bool:
-        """Return whether an expression is known for every affected row, given the changed rows."""
-        if coalesced(expression) in sources.pairs:
+        if coalesced_columns(expression) in sources.pairs:
             return True
         if isinstance(expression, exp.Column):
-            alias, name = read_place(expression)
+            alias, name = source_and_column(expression)
             if alias in sources.lost:
                 return False
             partly = sources.partly if alias == sources.changed else None
@@ -497,11 +490,11 @@ class _Step:
         equal = self._equal(made, known)
 
         def closer(node: exp.Expr) -> exp.Expr:
-            if coalesced(node) in sources.pairs:
+            if coalesced_columns(node) in sources.pairs:
                 node = next((c for c in node.find_all(exp.Column) if c.table == alias), node)
             if not isinstance(node, exp.Column) or node.table == alias:
                 return node
-            for name, other in sorted(reachable(equal, read_place(node))):
+            for name, other in sorted(find_equal_columns(equal, source_and_column(node))):
                 if name == alias and (sources.partly is None or other in sources.partly):
                     return exp.column(other, name, quoted=True)
             return node
@@ -515,7 +508,6 @@ class _Step:
         return found
 
     def _equal(self, made: exp.Select, known: list[exp.Expr]) -> dict[Place, set[Place]]:
-        """For each column, return the columns of the same type that conditions make equal to it."""
         equal: dict[Place, set[Place]] = {}
         for one, other in equal_columns(known):
             if self._type(made, one) == self._type(made, other) is not None:
@@ -531,7 +523,7 @@ class _Step:
             name = self._leaf.name if source.name == CHANGED else source.name
             types = self._query.schema[self._query.readings[reading_number(name)]]
         elif isinstance(source, exp.Subquery):
-            types = self._query.types(with_table(source.this, CHANGED, self._leaf.name))
+            types = self._query.types(replace_table(source.this, CHANGED, self._leaf.name))
         found = {name.lower(): type_ for name, type_ in types.items()}.get(column[1], "UNKNOWN")
         return found if has_exact_equality(found) else None
 
@@ -557,13 +549,12 @@ def _linked(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Select:
 
 
 def _is_correlated(query: exp.Expr) -> bool:
-    """Return whether a query reads columns of a query around it."""
     selects = query.find_all(exp.Select)
     inside = {source.alias_or_name for one in selects for source in list_sources(one)}
     return any(column.table not in inside for column in query.find_all(exp.Column))
 
 
-def _compared(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
+def _in_condition_may_change(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
     """Return a condition for the rows whose IN or NOT IN may change with the subquery's rows.
 
     The condition is true for rows whose value is NULL or among the subquery's rows. It is true for
@@ -587,14 +578,12 @@ def _compared(query: exp.Select, value: exp.Expr, outer: Set[str]) -> exp.Expr:
 
 
 def _is_distinct(query: exp.Query) -> bool:
-    """Return whether a query compares whole rows."""
     if isinstance(query, exp.Union):
         return bool(query.args.get("distinct"))
     return isinstance(query, exp.SetOperation) or bool(query.args.get("distinct"))
 
 
 def _is_top_conjunct(node: exp.Expr, select: exp.Select) -> bool:
-    """Return whether a condition is a top-level conjunct (AND) of a SELECT's WHERE."""
     at = node.parent
     while isinstance(at, exp.And | exp.Paren):
         at = at.parent

@@ -9,14 +9,14 @@ from vde_dagster.semantics.refresh.methods import find_refresh
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 
 
-def why_none_followed(
+def explain_not_refreshable(
     query: str,
     schema: Schema,
     *,
     key: Sequence[str] = (),
     unique: Collection[frozenset[str]] = (),
 ) -> NotRefreshableError | None:
-    """Return why no table's changes can be followed; None if some table's changes can.
+    """Return why changes of no table lead to the output rows they affect; None if some do.
 
     Args:
         query: Spark SQL.
@@ -24,9 +24,9 @@ def why_none_followed(
         key: Output columns to use as the key; by default, `find_refresh` chooses a key.
         unique: Unique keys of the query, in lower case.
 
-    >>> why_none_followed("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})
+    >>> explain_not_refreshable("SELECT id FROM o LIMIT 3", {"o": {"id": "INT"}})
     NotRefreshableError('it takes the first rows: LIMIT 3')
-    >>> why_none_followed("SELECT id FROM o", {"o": {"id": "INT"}})
+    >>> explain_not_refreshable("SELECT id FROM o", {"o": {"id": "INT"}})
     """
     why: NotRefreshableError | None = None
     for table in schema:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from vde_dagster.semantics.analysis import Schema
-from vde_dagster.semantics.refresh.affected import Affected, find_affected
+from vde_dagster.semantics.refresh.affected import AffectedRowsQuery, find_affected
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, qualify
 from vde_dagster.semantics.refresh.steps import Relation, write_step
 from vde_dagster.semantics.refresh.trees import has_exact_equality
@@ -22,7 +22,7 @@ class KeySteps:
     """
 
     key: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[KeyStep, ...]
 
     def write(self, relation: Relation) -> str:
         """Return Spark SQL for the affected key values, in the columns `k0`, `k1`, ….
@@ -34,11 +34,11 @@ class KeySteps:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Query for the key values that are affected when one table changes."""
+class KeyStep:
+    """A query for the key values whose rows may differ after one table changed."""
 
     reading: int
-    affected: Affected
+    affected: AffectedRowsQuery
     query: Qualified
 
     def write(self, key: Sequence[str], relation: Relation) -> str:
@@ -78,10 +78,10 @@ def find_key_steps(
     'SELECT DISTINCT `id` AS k0 FROM (SELECT o.id AS `id` FROM (now o) AS `o` JOIN \
 (changed c) AS `c` ON o.c = c.id) AS affected'
     """
-    return key_steps(qualify(query, schema), changed, key=key, unique=unique)
+    return derive_key_steps(qualify(query, schema), changed, key=key, unique=unique)
 
 
-def key_steps(
+def derive_key_steps(
     known: Qualified,
     changed: Collection[str],
     *,
@@ -90,7 +90,7 @@ def key_steps(
 ) -> KeySteps:
     """Derive the key steps of a query that is already qualified; see `find_key_steps`."""
     steps = tuple(
-        Step(number, find_affected(known, number), known)
+        KeyStep(number, find_affected(known, number), known)
         for number, table in enumerate(known.readings)
         if table in changed
     )
@@ -144,7 +144,7 @@ def _columns(query: Qualified, reading: int) -> tuple[str, ...]:
         return ()
 
 
-def _common(query: Qualified, steps: Sequence[Step]) -> Iterator[str]:
+def _common(query: Qualified, steps: Sequence[KeyStep]) -> Iterator[str]:
     """Yield the columns that all steps return and whose equal values are identical."""
     types = {name.lower(): type_ for name, type_ in query.types(query.tree).items()}
     for name in steps[0].affected.columns:

@@ -29,14 +29,14 @@ from sqlglot import exp
 
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.refresh.affected import CHANGED
-from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, find_reading
+from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified, find_table_node
 from vde_dagster.semantics.refresh.refusals import (
     NOT_SUPPORTED,
     computed_nodes,
-    unsupported_clause,
+    unsupported_clause_error,
 )
 from vde_dagster.semantics.refresh.steps import Relation, write_step
-from vde_dagster.semantics.refresh.trees import holds, is_aggregate, set_args
+from vde_dagster.semantics.refresh.trees import contains_node, is_aggregate, used_args
 
 SIGN = "vde_sign"
 """Column of a derived query: 1 for rows that came, -1 for rows that went."""
@@ -53,7 +53,7 @@ _UNSTEADY = spark_functions.ORDERED_AGGREGATE | spark_functions.TIE_BREAKING
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """Query for the rows that a result gains and loses when one table changes."""
+    """A query for the rows that a result gains and loses when one table changes."""
 
     reading: int
     tree: exp.Query
@@ -105,21 +105,19 @@ LEFT JOIN (earlier c) AS `c` ON o.c = c.id)'
 def _with_sign(query: Qualified, reading: int) -> exp.Query:
     """Return a query for the changed output rows, with `vde_sign` as its last column."""
     root = query.tree.copy()
-    leaf = find_reading(root, reading)
+    leaf = find_table_node(root, reading)
     _Signed(leaf).query(root)
     leaf.set("this", exp.to_identifier(CHANGED))
     return root
 
 
 class _Signed:
-    """Adds the column `vde_sign` of the changed rows to each query that encloses them."""
-
     def __init__(self, leaf: exp.Table) -> None:
         self._leaf = leaf
 
     def query(self, query: exp.Expr) -> None:
         while isinstance(query, exp.Subquery):
-            if set_args(query) - {"this", "alias"}:
+            if used_args(query) - {"this", "alias"}:
                 raise NotRefreshableError(NOT_SUPPORTED, query)
             query = query.this
         if isinstance(query, exp.SetOperation):
@@ -130,18 +128,17 @@ class _Signed:
             raise NotRefreshableError("a part of it is not a SELECT", query)
 
     def _holds(self, part: exp.Expr | None) -> bool:
-        return holds(part, self._leaf)
+        return contains_node(part, self._leaf)
 
     def _set_operation(self, query: exp.SetOperation) -> None:
-        """Derive the changed rows of a UNION ALL from the branch that reads the changed table."""
         if not isinstance(query, exp.Union) or query.args.get("distinct"):
             raise NotRefreshableError("a set operation compares all rows", query)
         if query.args.get("by_name") or query.args.get("on"):
-            raise unsupported_clause(query)
+            raise unsupported_clause_error(query)
         left, right = query.this, query.expression
         branch, other = (left, right) if self._holds(left) else (right, left)
         self.query(branch)
-        while isinstance(other, exp.Subquery) and set_args(other) <= {"this"}:
+        while isinstance(other, exp.Subquery) and used_args(other) <= {"this"}:
             other = other.this
         # The other branch stays without rows, because it affects the types of the columns.
         empty = exp.Select(
@@ -152,7 +149,7 @@ class _Signed:
         query.set("expression" if branch is left else "this", exp.Subquery(this=empty))
 
     def _select(self, select: exp.Select) -> None:
-        for name in sorted(set_args(select) - _PLAIN):
+        for name in sorted(used_args(select) - _PLAIN):
             part = select.args[name]
             why = _WHY.get(name, NOT_SUPPORTED)
             raise NotRefreshableError(why, part if isinstance(part, exp.Expr) else select)
@@ -166,7 +163,7 @@ class _Signed:
             raise NotRefreshableError("a part of it reads no table", select)
         alias = begin.this.alias_or_name if self._holds(begin.this) else ""
         for join in select.args.get("joins") or ():
-            if set_args(join) - {"this", "side", "kind", "on"}:
+            if used_args(join) - {"this", "side", "kind", "on"}:
                 raise NotRefreshableError("a join has another clause than ON", join)
             if alias and join.side in ("RIGHT", "FULL"):
                 raise NotRefreshableError(f"it is the other side of a {join.side} JOIN", join)
@@ -186,14 +183,13 @@ class _Signed:
         select.append("expressions", exp.alias_(sign, SIGN, quoted=True))
 
     def _source(self, select: exp.Select, alias: str) -> exp.Expr:
-        """Return the source of a SELECT that contains the changed rows."""
         sources = [select.args["from_"].this, *(j.this for j in select.args.get("joins") or ())]
         found = next((one for one in sources if self._holds(one)), None)
         if found is None:
             raise NotRefreshableError("a subquery of an expression reads it", select)
         if found is not self._leaf and not isinstance(found, exp.Subquery):
             raise NotRefreshableError("a lateral query reads it", found)
-        if isinstance(found, exp.Subquery) and set_args(found) - {"this", "alias"}:
+        if isinstance(found, exp.Subquery) and used_args(found) - {"this", "alias"}:
             raise NotRefreshableError(NOT_SUPPORTED, found)
         if not alias:
             raise NotRefreshableError("a subquery has no name", found)

@@ -39,7 +39,7 @@ from vde_dagster.semantics.refresh.linear import SIGN, RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, Qualified
 from vde_dagster.semantics.refresh.refusals import ONE_SET, SEVERAL_SETS
 from vde_dagster.semantics.refresh.steps import Relation
-from vde_dagster.semantics.refresh.trees import has_exact_equality, set_args, unalias
+from vde_dagster.semantics.refresh.trees import has_exact_equality, unalias, used_args
 
 Merge = Literal["sum", "min", "max"]
 _PLAIN = {"expressions", "from_", "joins", "where", "group", "laterals", "hint", "order"}
@@ -53,8 +53,8 @@ _EXTREMES: dict[type[exp.Expr], Merge] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """An output column that is an aggregate.
+class MergeableAggregate:
+    """An aggregate column whose new value follows from its old value and the changed rows.
 
     Args:
         column: The output column, in lower case.
@@ -75,14 +75,14 @@ class Total:
     open: bool = False
 
     @property
-    def went(self) -> str:
-        """Name of the column with removed values, for an open `max` or `min`; otherwise empty."""
+    def removed_values_column(self) -> str:
+        """Column with the removed values, for an open `max` or `min`; otherwise empty."""
         return f"vde_went_{self.column}" if self.open and self.merge != "sum" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSteps:
-    """Queries for the values that the changed rows add to each group's aggregates.
+    """Queries that compute how changed rows change the aggregates of each group.
 
     Args:
         key: Output columns that the query groups by, in lower case; empty if it has no GROUP BY.
@@ -91,13 +91,13 @@ class GroupSteps:
     """
 
     key: tuple[str, ...]
-    totals: tuple[Total, ...]
+    totals: tuple[MergeableAggregate, ...]
     count: str
     rows: RowSteps
     values: Mapping[str, str]
 
     def write(self, relation: Relation) -> str:
-        """Return a query for the key and the added values of each changed row."""
+        """Return a query with one row per changed row: the group's key, and the values to add."""
         listed = ", ".join(f"{value} AS {quote(name)}" for name, value in self.values.items())
         return f"SELECT {listed} FROM ({self.rows.write(relation)}) AS changed"
 
@@ -127,18 +127,16 @@ AS BIGINT)'}
 
 
 class _Groups:
-    """Divides the outputs of a grouped query into GROUP BY keys and aggregates."""
-
     def __init__(self, query: Qualified, only_added: bool, types: Mapping[str, str]) -> None:
         tree = query.tree
         if not isinstance(tree, exp.Select):
             raise NotRefreshableError("it is not a single SELECT", tree)
-        for clause in sorted(set_args(tree) - _PLAIN):
+        for clause in sorted(used_args(tree) - _PLAIN):
             part = tree.args[clause]
             part = part if isinstance(part, exp.Expr) else tree
             raise NotRefreshableError("a clause follows its aggregates", part)
         group = tree.args.get("group")
-        if group is not None and set_args(group) - {"expressions"}:
+        if group is not None and used_args(group) - {"expressions"}:
             raise NotRefreshableError(SEVERAL_SETS, group, ONE_SET)
         self._query, self._tree, self._only_added = query, tree, only_added
         self._by: list[exp.Expr] = group.expressions if group is not None else []
@@ -157,7 +155,6 @@ class _Groups:
         return Qualified(tree, self._query.readings, self._query.schema)
 
     def steps(self) -> GroupSteps:
-        """Return the queries without their `rows`."""
         # The caller adds the rows.
         key: list[str] = []
         found: list[tuple[str, exp.Expr, exp.Expr | None]] = []
@@ -197,25 +194,27 @@ class _Groups:
         call: exp.Expr,
         argument: exp.Expr | None,
         counted: Mapping[exp.Expr | None, str],
-    ) -> Total:
+    ) -> MergeableAggregate:
         type_ = self._types.get(name, "")
         if isinstance(call, exp.Count):
-            return Total(name, "sum", True, "", type_)
+            return MergeableAggregate(name, "sum", True, "", type_)
         if isinstance(call, exp.Sum):
             open_ = not self._only_added and argument not in counted
             if open_ and self._by:
                 raise NotRefreshableError(
                     f"rows were removed, and no output counts the values of {name}"
                 )
-            return Total(name, "sum", False, counted.get(argument, ""), type_, open_)
+            return MergeableAggregate(name, "sum", False, counted.get(argument, ""), type_, open_)
         if not self._only_added and self._by:
             raise NotRefreshableError(f"rows were removed, and {name} may be from one of them")
         if not has_exact_equality(type_):
             raise NotRefreshableError(f"values of {name} cannot be compared")
-        return Total(name, _EXTREMES[type(call)], False, "", type_, not self._only_added)
+        return MergeableAggregate(
+            name, _EXTREMES[type(call)], False, "", type_, not self._only_added
+        )
 
     def _values(
-        self, total: Total, call: exp.Expr, argument: exp.Expr | None, inner: str
+        self, total: MergeableAggregate, call: exp.Expr, argument: exp.Expr | None, inner: str
     ) -> dict[str, str]:
         """Return, by column, Spark SQL of the value that a changed row adds to an aggregate."""
         value, type_ = quote(inner), self._types[total.column]
@@ -227,11 +226,11 @@ class _Groups:
                 raise NotRefreshableError(f"sums of {has or 'unknown'} values are not exact")
             value = f"CAST({value} AS BIGINT)" if has in _INTEGERS else value
             value = f"IF({SIGN} > 0, {value}, -{value})"
-        elif total.went:
+        elif total.removed_values_column:
             came, went = (f"CASE WHEN {SIGN} {sign} 0 THEN {value} END" for sign in "><")
             return {
                 total.column: f"CAST({came} AS {type_})",
-                total.went: f"CAST({went} AS {type_})",
+                total.removed_values_column: f"CAST({went} AS {type_})",
             }
         return {total.column: f"CAST({value} AS {type_})"}
 
@@ -272,7 +271,11 @@ def _argument(value: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 
 def merge_query(
-    key: Sequence[str], totals: Sequence[Total], count: str, old: str, contributions: str
+    key: Sequence[str],
+    totals: Sequence[MergeableAggregate],
+    count: str,
+    old: str,
+    contributions: str,
 ) -> str:
     """Write Spark SQL for the rows of the changed groups after the changes.
 
@@ -287,12 +290,17 @@ def merge_query(
     """
     names = [*key, *(total.column for total in totals)]
     listed = ", ".join(map(quote, names))
-    extremes = [total for total in totals if total.went]
-    none = "".join(f", CAST(NULL AS {one.type}) AS {quote(one.went)}" for one in extremes)
-    went = "".join(f", {quote(one.went)}" for one in extremes)
+    extremes = [total for total in totals if total.removed_values_column]
+    none = "".join(
+        f", CAST(NULL AS {one.type}) AS {quote(one.removed_values_column)}" for one in extremes
+    )
+    went = "".join(f", {quote(one.removed_values_column)}" for one in extremes)
     merged = [quote(name) for name in key]
     merged += (f"{one.merge}({quote(one.column)}) AS {quote(one.column)}" for one in totals)
-    merged += (f"{one.merge}({quote(one.went)}) AS {quote(one.went)}" for one in extremes)
+    merged += (
+        f"{one.merge}({quote(one.removed_values_column)}) AS {quote(one.removed_values_column)}"
+        for one in extremes
+    )
     grouped = f" GROUP BY {', '.join(map(quote, key))}" if key else ""
     inner = (
         f"SELECT {', '.join([*merged, 'sum(vde_old) AS vde_old'])} FROM "
@@ -303,11 +311,12 @@ def merge_query(
     lost = ["vde_old > 1" if key else "vde_old <> 1", *(f"{one} < 0" for one in counts)]
     values = [quote(name) for name in key]
     for one in extremes:
-        beyond = f"{quote(one.column)} {'>' if one.merge == 'max' else '<'} {quote(one.went)}"
-        lost.append(f"({quote(one.went)} IS NOT NULL AND NOT coalesce({beyond}, false))")
+        removed = quote(one.removed_values_column)
+        beyond = f"{quote(one.column)} {'>' if one.merge == 'max' else '<'} {removed}"
+        lost.append(f"({removed} IS NOT NULL AND NOT coalesce({beyond}, false))")
     for total in totals:
         column = value = quote(total.column)
-        if total.open and not total.went:
+        if total.open and not total.removed_values_column:
             lost.append(f"{column} = 0")
         if total.counted:
             value = f"IF({quote(total.counted)} = 0, NULL, {column})"

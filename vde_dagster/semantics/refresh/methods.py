@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from vde_dagster.semantics.analysis import Schema
-from vde_dagster.semantics.refresh.keys import KeySteps, key_steps
+from vde_dagster.semantics.refresh.keys import KeySteps, derive_key_steps
 from vde_dagster.semantics.refresh.linear import RowSteps, find_row_steps
 from vde_dagster.semantics.refresh.merged import GroupSteps, find_group_steps
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError, qualify
@@ -64,4 +64,4 @@ def find_refresh(
                 return find_row_steps(known, changed)
         with suppress(NotRefreshableError):
             return find_group_steps(known, changed, only_added=only_added, types=types)
-    return key_steps(known, changed, key=key, unique=unique)
+    return derive_key_steps(known, changed, key=key, unique=unique)

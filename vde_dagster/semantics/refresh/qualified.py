@@ -18,7 +18,7 @@ from vde_dagster.semantics.analysis import Schema, analyze
 from vde_dagster.semantics.binding.binder import Binder, Unsupported
 from vde_dagster.semantics.binding.queries import bind_query
 from vde_dagster.semantics.binding.relations import NO_CTES
-from vde_dagster.semantics.errors import SemanticError, place
+from vde_dagster.semantics.errors import SemanticError, locate
 from vde_dagster.semantics.refresh.trees import list_sources
 from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.versions.digests import Digester
@@ -48,7 +48,7 @@ class NotRefreshableError(Exception):
     def __init__(self, why: str, part: exp.Expr | None = None, hint: str = "") -> None:
         self.clause = _short(part) if part is not None else ""
         super().__init__(f"{why}: {self.clause}" if self.clause else why)
-        self.line, self.column = place(part) if part is not None else (None, None)
+        self.line, self.column = locate(part) if part is not None else (None, None)
         self.hint = hint
 
 
@@ -68,10 +68,10 @@ class Qualified:
     schema: Schema
 
     def types(self, query: exp.Expr) -> Mapping[str, str]:
-        """Return the output types of a part of the query; empty if they cannot be determined."""
+        """Return the output types of a subquery, by column; empty if they cannot be determined."""
         named = {f"vde_{n}": self.schema[table] for n, table in enumerate(self.readings)}
         try:
-            return analyze(write(query), named).output_types
+            return analyze(write_spark_sql(query), named).output_types
         except SemanticError:
             return {}
 
@@ -117,7 +117,7 @@ def qualify(query: str, schema: Schema) -> Qualified:
         again = tree.copy()
         for table in list(again.find_all(exp.Table)):
             _rename(table, *readings[reading_number(table.name)].split("."))
-        same = _version(write(again), schema) == version
+        same = _version(write_spark_sql(again), schema) == version
     except (SqlglotError, SemanticError, RecursionError, LookupError) as error:
         raise NotRefreshableError("its columns cannot be assigned to tables") from error
     if not same or not isinstance(tree, exp.Query):
@@ -125,8 +125,8 @@ def qualify(query: str, schema: Schema) -> Qualified:
     return Qualified(tree, tuple(readings), schema)
 
 
-def find_reading(tree: exp.Expr, number: int) -> exp.Table:
-    """Return the node of the table `vde_NUMBER` in a qualified query."""
+def find_table_node(tree: exp.Expr, number: int) -> exp.Table:
+    """Return the node for the table `vde_NUMBER` in a qualified query."""
     (found,) = (table for table in tree.find_all(exp.Table) if table.name == f"vde_{number}")
     return found
 
@@ -137,7 +137,6 @@ def reading_number(name: str) -> int:
 
 
 def _short(part: exp.Expr) -> str:
-    """Write a part of a query for a message, shortened to one line."""
     shown = part.copy()
     for node in list(shown.find_all(exp.Table, exp.Identifier)):
         if isinstance(node, exp.Table) and node.name.startswith("vde_"):
@@ -145,12 +144,12 @@ def _short(part: exp.Expr) -> str:
             node.set("alias", None)
         elif isinstance(node, exp.Identifier) and node.name.isidentifier():
             node.set("quoted", False)
-    text = " ".join(write(shown).split())
+    text = " ".join(write_spark_sql(shown).split())
     return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1].rstrip()}…"
 
 
-def write(query: exp.Expr) -> str:
-    """Write a query as Spark SQL, with QUALIFY unchanged."""
+def write_spark_sql(query: exp.Expr) -> str:
+    """Write a query as Spark SQL, and keep QUALIFY."""
     return query.sql("databricks" if query.find(exp.Qualify) else "spark")
 
 
@@ -166,15 +165,15 @@ def _version(query: str, schema: Schema) -> object:
     binder.using_calls_coalesce = True
     try:
         rel = bind_query(binder, tree, None, NO_CTES)
-        if binder.doubt is not None or binder.mistakes:
-            raise NotRefreshableError(binder.doubt or str(binder.mistakes[0]))
+        if binder.unsupported_reason is not None or binder.mistakes:
+            raise NotRefreshableError(binder.unsupported_reason or str(binder.mistakes[0]))
         names = [output.name for output in rel.outputs]
         simplify(rel, binder.terms)
-        return names, Digester().version(rel)
+        return names, Digester().digest_query(rel)
     except Unsupported as why:
         raise NotRefreshableError(str(why)) from None
     finally:
-        binder.terms.forget()
+        binder.terms.free_nodes()
         dismantle(tree)
 
 
@@ -188,7 +187,6 @@ def _rename(table: exp.Table, *parts: str) -> None:
 
 
 def _name_apart(tree: exp.Expr) -> None:
-    """Give each source of a query a unique alias."""
     used = {one.name for one in tree.find_all(exp.Identifier)}
     seen: set[str] = set()
     for select in list(tree.find_all(exp.Select)):
@@ -239,7 +237,6 @@ def _without_ctes(tree: exp.Expr) -> exp.Expr:
 
 
 def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
-    """Replace the references to a CTE in the query that defines it."""
     if cte.args["alias"].args.get("columns"):
         raise NotRefreshableError(
             f"the CTE {cte.alias} renames its columns",

@@ -9,8 +9,8 @@ from sqlglot import exp
 from vde_dagster.semantics.refresh.qualified import NotRefreshableError
 from vde_dagster.semantics.refresh.trees import (
     computed_parts,
-    set_args,
     unalias,
+    used_args,
     walk_outside_queries,
 )
 
@@ -26,17 +26,17 @@ SELECT_ONE = "add a column to the SELECT that identifies the rows of the changed
 
 
 def computed_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the nodes of SELECT, HAVING and QUALIFY that are outside of subqueries."""
+    """Yield the nodes of SELECT, HAVING and QUALIFY, without those in subqueries."""
     return (node for part in computed_parts(select) for node in walk_outside_queries(part))
 
 
 def output_list(query: exp.Expr) -> exp.Expr:
-    """Return a query's output list as one expression, to show it in a message."""
+    """Return a query's SELECT list as one expression, to show it in a message."""
     return exp.Tuple(expressions=[one.copy() for one in getattr(query, "selects", ())])
 
 
-def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
-    """Return the error for a SELECT without known output columns."""
+def no_known_column_error(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
+    """Return the error for a SELECT without an output column that is known for affected rows."""
     windows = [node for node in computed_nodes(select) if isinstance(node, exp.Window)]
     for window in windows:
         if not window.args.get("partition_by"):
@@ -62,14 +62,14 @@ def no_column(select: exp.Select, lost: Collection[str]) -> NotRefreshableError:
     return NotRefreshableError(NO_COLUMN, part, hint)
 
 
-def unsupported_clause(query: exp.Query) -> NotRefreshableError:
-    """Return the error for a clause that prevents a refresh from changes, such as LIMIT."""
+def unsupported_clause_error(query: exp.Query) -> NotRefreshableError:
+    """Return the error for a clause such as LIMIT, after which changes cannot be followed."""
     for name in ("limit", "offset"):
         if (part := query.args.get(name)) is not None:
             hint = "remove it, or write the first rows of each group with row_number()"
             return NotRefreshableError("it takes the first rows", part, hint)
     if isinstance(query, exp.SetOperation):
         return NotRefreshableError("its branches are matched by name", query)
-    odd = sorted(set_args(query) - PLAIN)
+    odd = sorted(used_args(query) - PLAIN)
     found = next((part for name in odd if isinstance(part := query.args[name], exp.Expr)), query)
     return NotRefreshableError(NOT_SUPPORTED, found)

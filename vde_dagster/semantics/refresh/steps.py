@@ -9,7 +9,7 @@ from typing import Literal
 from sqlglot import exp
 
 from vde_dagster.semantics.refresh.affected import CHANGED
-from vde_dagster.semantics.refresh.qualified import Qualified, reading_number, write
+from vde_dagster.semantics.refresh.qualified import Qualified, reading_number, write_spark_sql
 from vde_dagster.sql.outline import without_qualify
 
 _ROWS = "vde_rows_6c1f0a58d4_"
@@ -28,7 +28,7 @@ Relation = Callable[[str, State], str]
 def write_step(
     tree: exp.Query, query: Qualified, reading: int, relation: Relation, changed: State
 ) -> str:
-    """Return Spark SQL of a query for the rows that change when one table changes.
+    """Write the query for the changes of one table as Spark SQL.
 
     The query may refer to several changed tables. References with a lower number than `reading` use
     the rows after the changes, and references with a higher number use the rows before the changes.
@@ -47,7 +47,7 @@ def write_step(
         state = changed if table.name == CHANGED else state
         table.set("this", exp.to_identifier(f"{_ROWS}{len(rows)}_"))
         rows.append(relation(query.readings[number], state))
-    text = write(tree)
+    text = write_spark_sql(tree)
     if tree.find(exp.Qualify):
         text = without_qualify(text)
     return _PLACE.sub(lambda match: f"({rows[int(match[1])]})", text)

@@ -31,24 +31,24 @@ def has_exact_equality(type_: str) -> bool:
     return type_ != "" and _INEXACT.search(type_.upper()) is None
 
 
-def holds(part: exp.Expr | None, leaf: exp.Expr) -> bool:
-    """Return whether the node `leaf` is inside of `part`, or is `part`."""
+def contains_node(part: exp.Expr | None, leaf: exp.Expr) -> bool:
+    """Return whether the node `leaf` is `part`, or inside of it."""
     at: exp.Expr | None = leaf
     while at is not None and at is not part:
         at = at.parent
     return at is not None
 
 
-def set_args(node: exp.Expr) -> set[str]:
+def used_args(node: exp.Expr) -> set[str]:
     return {key for key, value in node.args.items() if value}
 
 
-def read_place(column: exp.Expr) -> Place:
+def source_and_column(column: exp.Expr) -> Place:
     return (column.table, column.name.lower()) if isinstance(column, exp.Column) else ("", "")
 
 
-def coalesced(call: exp.Expr) -> frozenset[Place]:
-    """Return the columns in `coalesce(a, b)`; empty if `call` is something else."""
+def coalesced_columns(call: exp.Expr) -> frozenset[Place]:
+    """Return the columns in `coalesce(a, b)`; an empty set for other expressions."""
     parts = [call.this, *call.expressions] if isinstance(call, exp.Coalesce) else []
     # `CASE WHEN a IS NOT NULL THEN a ELSE b END` counts as `coalesce(a, b)`.
     if isinstance(call, exp.Case) and call.this is None and len(call.args["ifs"]) == 1:
@@ -60,11 +60,11 @@ def coalesced(call: exp.Expr) -> frozenset[Place]:
             parts = [first.args["true"], other]
     if not all(isinstance(part, exp.Column) for part in parts):
         return frozenset()
-    return frozenset(map(read_place, parts))
+    return frozenset(map(source_and_column, parts))
 
 
-def reachable(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Place]:
-    """Return the columns that are equal to `begin`, directly or through other columns."""
+def find_equal_columns(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Place]:
+    """Return all columns that must equal `begin`, directly or through other columns."""
     seen, stack = {begin}, [begin]
     while stack:
         new = set(equal.get(stack.pop(), ())) - seen
@@ -74,14 +74,14 @@ def reachable(equal: Mapping[Place, Collection[Place]], begin: Place) -> set[Pla
 
 
 def reads_only(expression: exp.Expr, alias: str) -> bool:
-    """Return whether an expression reads only columns of the source `alias`, and no subquery."""
+    """Return whether an expression reads columns of only the table `alias`, and has no subquery."""
     if expression.find(exp.Query):
         return False
     return all(column.table == alias for column in expression.find_all(exp.Column))
 
 
 def reads_any(expression: exp.Expr, aliases: Collection[str]) -> bool:
-    """Return whether an expression reads a column of the sources `aliases`, or any subquery."""
+    """Return whether an expression reads a column of the tables `aliases`, or has a subquery."""
     if expression.find(exp.Query):
         return True
     return any(column.table in aliases for column in expression.find_all(exp.Column))
@@ -92,7 +92,7 @@ def unalias(output: exp.Expr) -> exp.Expr:
 
 
 def list_sources(select: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the sources in FROM and JOIN of a SELECT."""
+    """Yield the tables and subqueries in FROM and JOIN of a SELECT."""
     begin = select.args.get("from_")
     if begin is not None:
         yield begin.this
@@ -128,10 +128,11 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def is_determined_by(expression: exp.Expr, parts: Iterable[exp.Expr]) -> bool:
-    """Return whether the values of `parts` determine an expression's value."""
+    """Return whether rows with equal values of `parts` have equal values of an expression."""
     known = list(parts)
     if expression in known or (
-        isinstance(expression, exp.Column) and read_place(expression) in map(read_place, known)
+        isinstance(expression, exp.Column)
+        and source_and_column(expression) in map(source_and_column, known)
     ):
         return True
     if isinstance(expression, _NOT_BY_PARTS):
@@ -146,8 +147,8 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
 
 
-def equated(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yield the pairs of expressions that conditions make equal."""
+def equal_pairs(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Yield `(a, b)` for each condition `a = b`."""
     for condition in conditions:
         while isinstance(condition, exp.Paren):
             condition = condition.this
@@ -156,10 +157,10 @@ def equated(conditions: Iterable[exp.Expr]) -> Iterator[tuple[exp.Expr, exp.Expr
 
 
 def equal_columns(conditions: Iterable[exp.Expr]) -> Iterator[tuple[Place, Place]]:
-    """Yield the pairs of columns that conditions make equal."""
-    for one, other in equated(conditions):
+    """Yield the columns `(a, b)` for each condition `a = b` between columns."""
+    for one, other in equal_pairs(conditions):
         if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-            yield read_place(one), read_place(other)
+            yield source_and_column(one), source_and_column(other)
 
 
 def join_conditions(select: exp.Select) -> list[exp.Expr]:
@@ -179,7 +180,7 @@ def new_join(source: exp.Expr, side: str, kind: str, on: list[exp.Expr]) -> exp.
     return join
 
 
-def with_table(query: exp.Expr, name: str, new: str) -> exp.Expr:
+def replace_table(query: exp.Expr, name: str, new: str) -> exp.Expr:
     """Return a copy of a query that reads the table `new` instead of the table `name`."""
     copied = query.copy()
     for table in copied.find_all(exp.Table):

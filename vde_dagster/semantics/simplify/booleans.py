@@ -15,10 +15,10 @@ from vde_dagster.semantics.algebra.nodes import (
     COMPARED,
     Node,
     case_values,
-    integer,
+    int_value,
     is_false,
     is_plain_date,
-    null_test,
+    null_test_operand,
     plain_string,
 )
 from vde_dagster.semantics.simplify.facts import (
@@ -31,7 +31,7 @@ from vde_dagster.semantics.simplify.facts import (
     WHOLE,
     Facts,
     is_null,
-    with_values,
+    map_case_values,
 )
 from vde_dagster.semantics.simplify.scalars import matches_all
 
@@ -39,21 +39,21 @@ _LONGEST_LIST = 40
 _COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
-def decide(node: Node, facts: Facts) -> Node:
-    """Simplify a comparison."""
+def simplify_comparison(node: Node, facts: Facts) -> Node:
+    """Simplify a comparison, for example `i = i + 0` or one with two literals."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
     if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
         fields = zip(one.parts[2:], two.parts[2:], strict=True)
-        same = [decide(terms.unordered("nseq", [a, b]), facts) for a, b in fields]
-        made = facts.joined("and", same)
+        same = [simplify_comparison(terms.unordered("nseq", [a, b]), facts) for a, b in fields]
+        made = facts.combine_conditions("and", same)
         return terms.negate(made) if tag == "neq" else made
     for constant, other in ((one, two), (two, one)):
         if is_null(constant) and facts.comparable(one, two):
             if tag == "nseq":
                 return terms.is_null(other)
             if facts.never_fails(other):
-                return facts.null(BOOL)
+                return facts.typed_null(BOOL)
         if constant.tag == "bool" and facts.is_boolean(other) and tag in ("eq", "neq", "nseq"):
             return _with_constant(tag, other, constant, facts)
     if one is two and facts.never_fails(one) and (tag == "nseq" or facts.never_null(one)):
@@ -62,7 +62,7 @@ def decide(node: Node, facts: Facts) -> Node:
     if present and _keeps_presence(one, two, facts):
         tag = "eq"
     first, second = _uncast(one, two, facts), _uncast(two, one, facts)
-    return compared(tag, first, second, facts)
+    return make_comparison(tag, first, second, facts)
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
@@ -86,7 +86,6 @@ def _alike(one: Node, two: Node, facts: Facts) -> bool:
 
 
 def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
-    """Simplify a comparison of a condition with TRUE or FALSE."""
     terms = facts.terms
     same = constant.parts[0] is (tag != "neq")
     if tag != "nseq" or facts.never_null(other):
@@ -102,7 +101,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
     if node.tag not in ("cast", "lit"):
         return node
     kind = facts.type(other)
-    while node.tag == "cast" and facts.widens(node) and not is_null(node):
+    while node.tag == "cast" and facts.is_lossless_cast(node) and not is_null(node):
         inner = facts.type(node.parts[2])
         if inner not in WHOLE or kind not in (*WHOLE, DOUBLE):
             break
@@ -111,7 +110,7 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
         node = node.parts[2]
     if node.tag == "lit" and kind in WHOLE and node.parts[1].endswith("L"):
         short = facts.terms.number(node.parts[1][:-1])
-        return short if integer(short) is not None else node
+        return short if int_value(short) is not None else node
     if node.tag == "lit" and kind in (INT, BIGINT):
         return _as_number(node, facts)
     if kind == DATE and node.tag == "cast" and node.parts[1] == DATE:
@@ -124,12 +123,12 @@ def _as_number(node: Node, facts: Facts) -> Node:
     """Return a text literal such as '12' as a number."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
-    exact = made is not None and str(integer(made)) == digits
+    exact = made is not None and str(int_value(made)) == digits
     return made if exact and made is not None else node
 
 
-def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
-    """Create a comparison, or return its result for two plain literals."""
+def make_comparison(tag: str, one: Node, two: Node, facts: Facts) -> Node:
+    """Create a comparison; for two literals, return TRUE or FALSE instead."""
     if one.tag == two.tag == "lit":
         a, b = plain_string(one.parts[1]), plain_string(two.parts[1])
         if a is not None and b is not None:
@@ -139,10 +138,10 @@ def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
     return facts.terms.compare(tag, one, two)
 
 
-def ask_null(node: Node, facts: Facts) -> Node:
+def simplify_is_null(node: Node, facts: Facts) -> Node:
     """Simplify IS NULL of expressions that are always or never NULL, and IS TRUE."""
     terms = facts.terms
-    asked = null_test(node)
+    asked = null_test_operand(node)
     if asked is None:
         parts = [p for p in node.parts if p.__class__ is Node]
         if len(parts) == 2 and parts[0].tag == "bool" and facts.is_boolean(parts[1]):
@@ -152,7 +151,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
         return terms.boolean(True) if facts.never_fails(asked) else node
     if facts.never_null(asked) and facts.never_fails(asked):
         return terms.boolean(False)
-    if asked.tag == "cast" and facts.widens(asked):
+    if asked.tag == "cast" and facts.is_lossless_cast(asked):
         return terms.is_null(asked.parts[2])
     if asked.tag == "case":
         return _case_is_null(asked, facts) or node
@@ -162,7 +161,7 @@ def ask_null(node: Node, facts: Facts) -> Node:
 def _case_is_null(asked: Node, facts: Facts) -> Node | None:
     """Simplify IS NULL of a CASE if each of its values is known to be NULL or not NULL."""
     values = case_values(asked)
-    if facts.common(values) is None and any(value.tag != "Null" for value in values):
+    if facts.common_type(values) is None and any(value.tag != "Null" for value in values):
         return None
 
     def nullness(value: Node) -> Node | None:
@@ -170,31 +169,31 @@ def _case_is_null(asked: Node, facts: Facts) -> Node | None:
         known = null or (facts.never_null(value) and facts.never_fails(value))
         return facts.terms.boolean(null) if known else None
 
-    return with_values(asked, nullness, facts.terms.boolean(True), facts.terms)
+    return map_case_values(asked, nullness, facts.terms.boolean(True), facts.terms)
 
 
 def _coalesce_is_null(asked: Node, facts: Facts) -> Node | None:
     if asked.tag != "call" or asked.parts[0] != "coalesce" or not facts.never_fails(asked):
         return None
     tests = [facts.terms.is_null(argument) for argument in asked.parts[1:]]
-    return facts.joined("and", tests)
+    return facts.combine_conditions("and", tests)
 
 
-def among(node: Node, facts: Facts) -> Node:
+def in_list_as_or(node: Node, facts: Facts) -> Node:
     """Rewrite ``x IN (1, 2)`` as ``x = 1 OR x = 2``, if both convert types in the same way."""
     this, listed = node.parts
     members = listed.parts
     if len(members) > _LONGEST_LIST or not all(_is_value(this, m, facts) for m in members):
         return node
-    made = [decide(facts.terms.unordered("eq", [this, m]), facts) for m in members]
-    return facts.joined("or", made)
+    made = [simplify_comparison(facts.terms.unordered("eq", [this, m]), facts) for m in members]
+    return facts.combine_conditions("or", made)
 
 
 def _is_value(this: Node, member: Node, facts: Facts) -> bool:
     if is_null(member):
         return facts.comparable(this, member) and facts.never_fails(this)
     kind = facts.type(this)
-    if member.tag == "lit" and kind in (*WHOLE, DOUBLE) and integer(member) is not None:
+    if member.tag == "lit" and kind in (*WHOLE, DOUBLE) and int_value(member) is not None:
         return True
     if member.tag == "Tuple":
         return _alike(this, member, facts)
@@ -210,10 +209,10 @@ _DUAL = {"and": "or", "or": "and"}
 _MOST = 32
 
 
-def join(node: Node, facts: Facts) -> Node:
+def simplify_and_or(node: Node, facts: Facts) -> Node:
     """Simplify ``p AND (p OR q)`` to ``p``, and factor out common operands."""
     tag = node.tag
-    node = facts.joined(tag, list(node.parts))
+    node = facts.combine_conditions(tag, list(node.parts))
     if node.tag != tag or not any(p.tag == _DUAL[tag] for p in node.parts):
         return node
     if len(node.parts) > _MOST:
@@ -225,41 +224,43 @@ def join(node: Node, facts: Facts) -> Node:
         if not any(inside[q] < inside[p] and _safe(inside[p] - inside[q], facts) for q in inside)
     ]
     if tag == "and" or len(kept) < 2 or any(p.tag != "and" for p in kept):
-        return facts.joined(tag, kept)
+        return facts.combine_conditions(tag, kept)
     shared = set.intersection(*(inside[p] for p in kept))
     if not shared:
-        return facts.joined(tag, kept)
-    rest = [facts.joined("and", [p for p in one.parts if p not in shared]) for one in kept]
+        return facts.combine_conditions(tag, kept)
+    rest = [
+        facts.combine_conditions("and", [p for p in one.parts if p not in shared]) for one in kept
+    ]
     ordered = [p for p in kept[0].parts if p in shared]
-    return facts.joined("and", [*ordered, facts.joined("or", rest)])
+    return facts.combine_conditions("and", [*ordered, facts.combine_conditions("or", rest)])
 
 
 def _safe(nodes: set[Node], facts: Facts) -> bool:
     return all(map(facts.is_total, nodes))
 
 
-def turn(node: Node, facts: Facts) -> Node:
+def push_down_not(node: Node, facts: Facts) -> Node:
     """Push a NOT down into its operands."""
     terms = facts.terms
     inner: Node = node.parts[0]
     if is_null(inner) and facts.is_condition(inner):
-        return facts.null(BOOL)
+        return facts.typed_null(BOOL)
     if inner.tag == "not" and facts.is_boolean(inner.parts[0]):
         twice: Node = inner.parts[0]
         return twice
     if inner.tag in _DUAL and all(map(facts.is_boolean, inner.parts)):
-        turned = [turn(terms.make("not", p), facts) for p in inner.parts]
-        return facts.joined(_DUAL[inner.tag], turned)
+        turned = [push_down_not(terms.make("not", p), facts) for p in inner.parts]
+        return facts.combine_conditions(_DUAL[inner.tag], turned)
     return terms.negate(inner)
 
 
-def true_where(node: Node, facts: Facts) -> Node:
-    """Return a condition in its shortest form that is true for the same rows."""
+def simplify_condition(node: Node, facts: Facts) -> Node:
+    """Simplify a condition, such as one in WHERE, that treats NULL as FALSE."""
     terms, tag, parts = facts.terms, node.tag, node.parts
     if is_null(node) and facts.is_condition(node):
         return terms.boolean(False)
     if tag in ("and", "or"):
-        made = facts.joined(tag, [true_where(p, facts) for p in parts])
+        made = facts.combine_conditions(tag, [simplify_condition(p, facts) for p in parts])
         return _without_contradiction(made, facts) if made.tag == "and" else made
     if tag == "case":
         return _choice(node, facts)
@@ -281,7 +282,7 @@ def _same(node: Node, facts: Facts) -> Node:
     one, two = node.parts
     for constant, other in ((one, two), (two, one)):
         if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
-            return true_where(other, facts)
+            return simplify_condition(other, facts)
         if facts.never_null(constant) and _keeps_presence(one, two, facts):
             return facts.terms.compare("eq", one, two)
     return node
@@ -297,10 +298,16 @@ def _with_default(node: Node, facts: Facts) -> Node:
         _, this, default = one.parts
         if default.tag != "lit" or not facts.comparable(this, default):
             continue
-        known = compared(node.tag, *((default, other) if i == 0 else (other, default)), facts)
+        known = make_comparison(
+            node.tag, *((default, other) if i == 0 else (other, default)), facts
+        )
         if known.tag == "bool" and facts.comparable(this, other):
             made = terms.compare(node.tag, *((this, other) if i == 0 else (other, this)))
-            return facts.joined("or", [made, terms.is_null(this)]) if known.parts[0] else made
+            return (
+                facts.combine_conditions("or", [made, terms.is_null(this)])
+                if known.parts[0]
+                else made
+            )
     return node
 
 
@@ -313,21 +320,21 @@ def _choice(node: Node, facts: Facts) -> Node:
     if not 1 < len(parts) < 4 or not all(facts.is_boolean(p) or is_null(p) for p in parts[1:]):
         return node
     condition = parts[0]
-    yes = true_where(parts[1], facts)
-    no = true_where(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
+    yes = simplify_condition(parts[1], facts)
+    no = simplify_condition(parts[2], facts) if len(parts) == 3 else terms.boolean(False)
     if not all(map(facts.is_total, (condition, yes, no))):
         # A CASE keeps its values from rows of other conditions; operands of AND have no order.
         return terms.make("case", condition, yes, no)
     if is_false(no):
-        return facts.joined("and", [condition, yes])
+        return facts.combine_conditions("and", [condition, yes])
     if yes.tag == "bool" and yes.parts[0]:
-        return facts.joined("or", [condition, no])
+        return facts.combine_conditions("or", [condition, no])
     if facts.never_null(condition):
         turned = terms.negate(condition)
         if yes.tag == "bool":
-            return facts.joined("and", [turned, no])
+            return facts.combine_conditions("and", [turned, no])
         if no.tag == "bool":
-            return facts.joined("or", [turned, yes])
+            return facts.combine_conditions("or", [turned, yes])
     return terms.make("case", condition, yes, no)
 
 
@@ -347,12 +354,12 @@ def _listed(node: Node, facts: Facts) -> Node | None:
             return None
         of.update(p for p in condition.parts if p is not literal[0])
         # Two literals may be one value: the first of them counts.
-        number, text = integer(literal[0]), plain_string(literal[0].parts[1])
+        number, text = int_value(literal[0]), plain_string(literal[0].parts[1])
         asked.setdefault(text if number is None else number, (condition, value))
     if len(of) != 1 or len({type(value) for value in asked} | {type(None)}) != 2 or None in asked:
         return None
     true = [c for c, value in asked.values() if value.tag == "bool" and value.parts[0]]
-    return facts.joined("or", true)
+    return facts.combine_conditions("or", true)
 
 
 def _without_contradiction(node: Node, facts: Facts) -> Node:
@@ -361,11 +368,11 @@ def _without_contradiction(node: Node, facts: Facts) -> Node:
     given = set(node.parts)
     turned = {terms.negate(p) for p in node.parts}
     if given & turned:
-        return facts.joined("and", [*node.parts, terms.boolean(False)])
+        return facts.combine_conditions("and", [*node.parts, terms.boolean(False)])
     kept: list[Node] = []
     for part in node.parts:
         if part.tag == "or":
             left = [p for p in part.parts if p not in turned]
-            part = facts.joined("or", left) if len(left) < len(part.parts) else part
+            part = facts.combine_conditions("or", left) if len(left) < len(part.parts) else part
         kept.append(part)
-    return facts.joined("and", kept)
+    return facts.combine_conditions("and", kept)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from vde_dagster.semantics.algebra.nodes import Node, integer, null_test, plain_string
-from vde_dagster.semantics.simplify.booleans import compared
-from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, with_values
+from vde_dagster.semantics.algebra.nodes import Node, int_value, null_test_operand, plain_string
+from vde_dagster.semantics.simplify.booleans import make_comparison
+from vde_dagster.semantics.simplify.facts import BOOL, INT, TEXT, Facts, is_null, map_case_values
 from vde_dagster.semantics.spark_functions import DEFAULTS
 
 Branch = tuple[Node, Node]
 
 
-def choose(node: Node, facts: Facts) -> Node:
+def simplify_case(node: Node, facts: Facts) -> Node:
     """Simplify a CASE by dropping and merging its branches."""
     branches, other = _parts(node, facts)
     values = [*(value for _, value in branches), other]
-    if len(set(values)) > 1 and facts.common(values) is None:
+    if len(set(values)) > 1 and facts.common_type(values) is None:
         return node
     branches, other = _reachable(branches, other, facts)
     if other.tag == "case":
@@ -31,8 +31,8 @@ def choose(node: Node, facts: Facts) -> Node:
     while branches and _alike(branches[-1][1], other) and facts.is_total(branches[-1][0]):
         branches.pop()
     if not branches:
-        kind = facts.common(values)
-        return facts.null(kind) if other.tag == "Null" and kind is not None else other
+        kind = facts.common_type(values)
+        return facts.typed_null(kind) if other.tag == "Null" and kind is not None else other
     short = _in_short(*branches[0], other, facts) if len(branches) == 1 else None
     if short is not None:
         return short
@@ -49,7 +49,6 @@ def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
 
 
 def _reachable(branches: list[Branch], other: Node, facts: Facts) -> tuple[list[Branch], Node]:
-    """Return the branches of a CASE that can be reached, and its ELSE."""
     kept: list[Branch] = []
     for at, (condition, value) in enumerate(branches):
         if condition.tag == "bool" and condition.parts[0]:
@@ -87,21 +86,20 @@ def _compared_literal(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
         return None
     for one, other in (condition.parts, condition.parts[::-1]):
         if one.tag == "lit" and other.tag != "lit":
-            number, text = integer(one), plain_string(one.parts[1])
+            number, text = int_value(one), plain_string(one.parts[1])
             value = text if number is None else number
             return None if value is None else ((other, type(value)), value)
     return None
 
 
 def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
-    """Merge neighboring branches with equal values, and drop branches that repeat a condition."""
     made: list[Branch] = []
     for condition, value in branches:
         if any(condition is earlier for earlier, _ in made):
             continue
         safe = all(map(facts.is_total, (condition, made[-1][0]))) if made else False
         if safe and _alike(made[-1][1], value):
-            condition = facts.joined("or", [made.pop()[0], condition])
+            condition = facts.combine_conditions("or", [made.pop()[0], condition])
         made.append((condition, value))
     return made
 
@@ -114,32 +112,32 @@ def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node |
     """Return a shorter form of a CASE with one branch, such as a COALESCE, or None."""
     terms = facts.terms
     if value.tag == other.tag == "bool" and value != other and facts.is_boolean(condition):
-        true = is_true(condition, facts)
+        true = make_is_true(condition, facts)
         return true if value.parts[0] else terms.negate(true)
-    tested = null_test(condition)
+    tested = null_test_operand(condition)
     if tested is not None and tested is other and not is_null(value):
-        return first_present(terms.make("call", "coalesce", other, value), facts)
+        return simplify_coalesce(terms.make("call", "coalesce", other, value), facts)
     if tested is not None and tested is other:
         return other
     if condition.tag == "not" and facts.never_null(condition):
-        return choose(terms.make("case", condition.parts[0], other, value), facts)
+        return simplify_case(terms.make("case", condition.parts[0], other, value), facts)
     return None
 
 
-def is_true(condition: Node, facts: Facts) -> Node:
-    """Return an expression that is TRUE if a condition is true, and FALSE otherwise."""
+def make_is_true(condition: Node, facts: Facts) -> Node:
+    """Return an expression that is TRUE where a condition is true, else FALSE."""
     if facts.never_null(condition):
         return condition
     return facts.terms.compare("nseq", condition, facts.terms.boolean(True))
 
 
-def first_present(node: Node, facts: Facts) -> Node:
+def simplify_coalesce(node: Node, facts: Facts) -> Node:
     """Remove arguments of COALESCE after a value that is never NULL, and repeated arguments."""
     arguments: list[Node] = []
     for argument in node.parts[1:]:
         nested = argument.tag == "call" and argument.parts[0] == "coalesce"
         arguments += argument.parts[1:] if nested else [argument]
-    kind = facts.common(arguments)
+    kind = facts.common_type(arguments)
     if kind is None:
         return node
     kept: list[Node] = []
@@ -149,7 +147,7 @@ def first_present(node: Node, facts: Facts) -> Node:
         if facts.never_null(argument):
             break
     if not kept:
-        return facts.null(kind)
+        return facts.typed_null(kind)
     if len(kept) == 1:
         return kept[0]
     if kind == BOOL and len(kept) == 2 and kept[1].tag == "bool":
@@ -159,13 +157,13 @@ def first_present(node: Node, facts: Facts) -> Node:
     return facts.terms.make("call", "coalesce", *kept)
 
 
-def decoded(node: Node, facts: Facts) -> Node:
+def decode_as_case(node: Node, facts: Facts) -> Node:
     """Rewrite a DECODE whose results are texts as the equivalent CASE."""
     terms, (this, *others) = facts.terms, node.parts[1:]
     searched = others[: len(others) // 2 * 2 : 2]
     found = [*others[1::2], *(others[-1:] if len(others) % 2 else ())]
     # Other DECODEs stay, because Spark converts their results (in ANSI mode, INT to BIGINT).
-    if len(others) < 2 or facts.common(found) != TEXT:
+    if len(others) < 2 or facts.common_type(found) != TEXT:
         return node
     if not all(facts.comparable(this, value) for value in searched):
         return node
@@ -175,8 +173,8 @@ def decoded(node: Node, facts: Facts) -> Node:
     return terms.make("case", *made)
 
 
-def spelled_out(node: Node, facts: Facts) -> Node:
-    """Replace functions that Spark itself replaces by CASE, COALESCE and IS NULL."""
+def expand_null_functions(node: Node, facts: Facts) -> Node:
+    """Replace functions such as NVL2 and NULLIF by CASE, COALESCE or IS NULL, as Spark does."""
     terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
     null, zero = terms.make("Null"), terms.number(0)
     if name == "nvl2" and len(arguments) == 3:
@@ -197,7 +195,7 @@ _ARITHMETIC = ("add", "sub", "mul")
 _CONSTANT = ("lit", "bool")
 
 
-def into_branches(node: Node, facts: Facts) -> Node:
+def push_into_case(node: Node, facts: Facts) -> Node:
     """Move an operator with a literal into the branches of a CASE whose values are literals."""
     if len(node.parts) != 2:
         return node
@@ -210,7 +208,7 @@ def into_branches(node: Node, facts: Facts) -> Node:
         return node
     if len(choice.parts) % 2 == 0 and node.tag == "nseq":
         return node  # NULL of the missing ELSE would be compared, too.
-    made = with_values(
+    made = map_case_values(
         choice, lambda value: _decided(node, value, constant, at, facts), None, facts.terms
     )
     return made if made is not None else node
@@ -221,21 +219,21 @@ def _decided(node: Node, value: Node, constant: Node, at: int, facts: Facts) -> 
     if is_null(value):
         if node.tag == "nseq":
             return None
-        return facts.null(INT if node.tag in _ARITHMETIC else BOOL)
+        return facts.typed_null(INT if node.tag in _ARITHMETIC else BOOL)
     if value.tag != "lit":
         return None
     operands = (constant, value) if at else (value, constant)
     if node.tag in _ARITHMETIC:
         made = facts.terms.arithmetic(node.tag, *operands)
     else:
-        made = compared(node.tag, *operands, facts)
+        made = make_comparison(node.tag, *operands, facts)
     return made if made.tag in _CONSTANT else None
 
 
 _PADDING = ("lpad", "rpad")
 
 
-def without_defaults(node: Node, facts: Facts) -> Node:
+def drop_default_arguments(node: Node, facts: Facts) -> Node:
     """Drop arguments that are the default, as in ``round(x, 0)`` and ``lpad(s, 3, ' ')``."""
     name, *arguments = node.parts
     found = DEFAULTS.get(name)

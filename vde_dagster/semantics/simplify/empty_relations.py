@@ -18,14 +18,14 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     SetOperation,
-    integer,
+    int_value,
     is_false,
 )
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import Facts, is_null, plain_type
-from vde_dagster.semantics.simplify.joins import keep_side
+from vde_dagster.semantics.simplify.joins import replace_full_join
 from vde_dagster.semantics.simplify.nested_queries import is_exact
-from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.parts import QueryParts
 
 _ASKING = ("exists", "in query", "scalar")
 _COUNTS = ("count", "count_if")
@@ -33,8 +33,8 @@ _TOTALS = ("sum", "min", "max")
 _MOST_ROUNDS = 8
 
 
-def drop_empty(parts: Parts, *, only_written: bool) -> None:
-    """Remove relations without rows, and rewrite all queries without rows to the same form.
+def remove_empty_relations(parts: QueryParts, *, only_written: bool) -> None:
+    """Remove tables and subqueries that certainly have no rows, as after `WHERE FALSE`.
 
     Args:
         only_written: Whether every FALSE in the query was written by its author.
@@ -43,25 +43,24 @@ def drop_empty(parts: Parts, *, only_written: bool) -> None:
         any(map(is_false, group.conditions)) or any(map(_keeps_no_rows, group.sources))
         for group in parts.groups
     ):
-        _Emptied(parts, only_written).everywhere()
+        _EmptyRelationRemover(parts, only_written).everywhere()
 
 
 def _keeps_no_rows(source: Any) -> bool:
     if not isinstance(source, Derived) or source.op != "limit":
         return False
     limit = source.args[0].parts[0]
-    return limit is not None and integer(limit) == 0
+    return limit is not None and int_value(limit) == 0
 
 
-class _Emptied:
-    def __init__(self, parts: Parts, only_written: bool) -> None:
+class _EmptyRelationRemover:
+    def __init__(self, parts: QueryParts, only_written: bool) -> None:
         self._parts = parts
         self._only_written = only_written
         self._facts = Facts(parts.terms)
         self._replaced: set[Node] = set()
 
     def everywhere(self) -> None:
-        """Remove empty relations until none is left."""
         for _ in range(_MOST_ROUNDS):
             changed = [self._remove_empty_sources(group) for group in list(self._parts.groups)]
             if not (self._answer() or any(changed)):
@@ -69,7 +68,7 @@ class _Emptied:
         for rel in self._parts.rels:
             if self._empty(rel.group):
                 self._clear_query(rel)
-        for source in list(self._parts.derived()):
+        for source in list(self._parts.derived_sources()):
             of_all = source.op == "agg" and not any(key.parts for key in source.keys)
             if of_all and source not in self._parts.frozen and self._empty(source.group):
                 self._clear_totals(source)
@@ -136,17 +135,16 @@ class _Emptied:
                 continue
             if isinstance(source, Derived) and source.op == "left":
                 changed |= self._empty(source.group) and self._drop_matches(source, group)
-            elif isinstance(source, SetOperation) and source.alike:
+            elif isinstance(source, SetOperation) and source.has_common_types:
                 changed |= self._drop_branches(source, group)
             elif isinstance(source, FullJoin):
                 for kept, none in ((source.left, source.right), (source.right, source.left)):
-                    if self._empty(none) and keep_side(kept, none, source, group, parts):
+                    if self._empty(none) and replace_full_join(kept, none, source, group, parts):
                         changed = True
                         break
         return changed
 
     def _drop_matches(self, source: Derived, group: Group) -> bool:
-        """Remove an outer join to an empty relation, with NULL for its columns."""
         make = self._parts.terms.make
         known: dict[Node, Node] = {}
         for i, column in enumerate(source.columns):
@@ -185,7 +183,6 @@ class _Emptied:
         return True
 
     def _dissolve(self, source: SetOperation, group: Group) -> None:
-        """Replace a set operation by its only remaining query."""
         parts, (branch,) = self._parts, source.branches
         terms, nodes = parts.terms, [o.node for o in branch.outputs]
         inner = branch.group
@@ -195,8 +192,8 @@ class _Emptied:
             nodes = [terms.make("ref", rows, rows.export(node)) for node in nodes]
             group.sources[group.sources.index(source)] = rows
         else:
-            group.splice(source, inner)
-            parts.forget(inner)
+            group.replace_source(source, inner)
+            parts.remove_group(inner)
         parts.rels.remove(branch)
         parts.replace({terms.make("ref", source, i): node for i, node in enumerate(nodes)})
 
@@ -217,7 +214,7 @@ class _Emptied:
             self._replaced |= known.keys()
             self._parts.replace(known)
             simple = Simplifier(terms)
-            self._parts.change(simple.put)
+            self._parts.replace_each(simple.simplify)
             for group in self._parts.groups:
                 group.conditions = simple.conditions(group)
         return bool(known)
@@ -227,11 +224,10 @@ class _Emptied:
     def _null(self, node: Node, kind: Any = None) -> Node | None:
         if is_null(node):
             return node
-        known = self._facts.type(node) or self._facts.unless_set(plain_type(kind))
-        return self._facts.null(known) if known else None
+        known = self._facts.type(node) or self._facts.unless_setting_dependent(plain_type(kind))
+        return self._facts.typed_null(known) if known else None
 
     def _clear_query(self, rel: Rel) -> None:
-        """Replace the outputs of a query without rows by typed NULLs, and remove its tables."""
         if not (self._only_written or all(self._safe(o.node) for o in rel.outputs)):
             return
         nulls = [self._null(o.node, o.type) for o in rel.outputs]

@@ -20,23 +20,23 @@ from vde_dagster.semantics.algebra.nodes import (
     Node,
     Rel,
     Terms,
-    null_test,
+    null_test_operand,
     sources_in,
     walk,
 )
-from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, reached
+from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, determined_sources
 from vde_dagster.semantics.simplify.facts import comparable, rejects_null, value_type
-from vde_dagster.semantics.simplify.implied_conditions import replaced
-from vde_dagster.semantics.simplify.parts import Parts, Uses
+from vde_dagster.semantics.simplify.implied_conditions import replace_columns
+from vde_dagster.semantics.simplify.parts import ColumnUses, QueryParts
 
 
-def tests_as_exists(parts: Parts) -> None:
+def outer_joins_as_exists(parts: QueryParts) -> None:
     """Replace outer joins by EXISTS if the query only tests them for a match."""
-    tested = map(null_test, parts.terms.nodes())
+    tested = map(null_test_operand, parts.terms.nodes())
     asked = {node.parts[0] for node in tested if node is not None and node.tag == "ref"}
-    if not any(source.op == "left" and source in asked for source in parts.derived()):
+    if not any(source.op == "left" and source in asked for source in parts.derived_sources()):
         return
-    uses = Uses.collect(parts.top)
+    uses = ColumnUses.collect(parts.top)
     for group in list(parts.groups):
         for source in parts.outer_joins(group):
             tests = uses.tests.get(source)
@@ -55,7 +55,7 @@ def tests_as_exists(parts: Parts) -> None:
 
 def _has_value_in_matches(test: Node, source: Derived) -> bool:
     """Return whether the column in an IS NULL test is never NULL in a row that matches."""
-    tested = null_test(test)
+    tested = null_test_operand(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
     if _inner_expression(inner).tag in ("lit", "bool"):
@@ -64,7 +64,6 @@ def _has_value_in_matches(test: Node, source: Derived) -> bool:
 
 
 def _inner_expression(node: Node) -> Node:
-    """Return the expression that computes a column inside nested subqueries."""
     while node.tag == "ref" and isinstance(node.parts[0], Derived):
         source: Derived = node.parts[0]
         # Such a subquery may change the column's value.
@@ -74,14 +73,14 @@ def _inner_expression(node: Node) -> Node:
     return node
 
 
-def joins_as_exists(parts: Parts) -> set[Group]:
-    """Replace joins by EXISTS if they only test for a match, and return the EXISTS' groups."""
+def joins_as_exists(parts: QueryParts) -> set[Group]:
+    """Replace joins that only test for a match by EXISTS, and return the groups of the EXISTS."""
     made: set[Group] = set()
     joined = [group for group in parts.groups if any(map(_has_key, group.sources[:MOST_SOURCES]))]
     joined = [group for group in joined if 1 < len(group.sources) <= MOST_SOURCES]
     if not joined:
         return made
-    uses = Uses.collect(parts.top)
+    uses = ColumnUses.collect(parts.top)
     for group in joined:
         if group in uses.groups:
             # Sources that can only decide which rows of the other sources remain.
@@ -108,10 +107,10 @@ def _has_key(source: Any) -> bool:
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
     """Return the sources in `idle` with at most one row for each row of the other sources."""
     stay = {s for s in group.sources if s not in idle}
-    stay |= {s for s in idle if s not in reached(group, {*group.sources} - {s}, terms)}
+    stay |= {s for s in idle if s not in determined_sources(group, {*group.sources} - {s}, terms)}
     if not stay:
         return []
-    there = reached(group, stay, terms)
+    there = determined_sources(group, stay, terms)
     return [s for s in idle if s in there and s not in stay]
 
 
@@ -132,8 +131,7 @@ def _connected(some: list[Any], group: Group) -> list[list[Any]]:
     return found
 
 
-def _ask_for(some: list[Any], group: Group, parts: Parts) -> Group:
-    """Move sources of a group, and the conditions on them, into an EXISTS."""
+def _ask_for(some: list[Any], group: Group, parts: QueryParts) -> Group:
     asked = [c for c in group.conditions if sources_in(c) & set(some)]
     inner = Group(some, asked, group.joins & set(asked))
     group.sources = [s for s in group.sources if s not in some]
@@ -142,7 +140,7 @@ def _ask_for(some: list[Any], group: Group, parts: Parts) -> Group:
     return inner
 
 
-def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
+def _exists(group: Group, parts: QueryParts, at: Group | None = None) -> Node:
     rel = Rel(group, [], parts.top.scope, local=True)
     parts.rels.insert(0, rel)
     if at is not None:
@@ -150,8 +148,8 @@ def _exists(group: Group, parts: Parts, at: Group | None = None) -> Node:
     return parts.terms.make("exists", rel)
 
 
-def ask_before_grouping(parts: Parts) -> None:
-    """Move EXISTS and NOT EXISTS on a grouping's keys into the grouping."""
+def push_exists_into_grouping(parts: QueryParts) -> None:
+    """Move EXISTS and NOT EXISTS over a subquery's GROUP BY keys into the subquery."""
     for group in reversed(list(parts.groups)):
         for condition in list(group.conditions):
             asked = condition.parts[0] if condition.tag == "not" else condition
@@ -168,7 +166,6 @@ def ask_before_grouping(parts: Parts) -> None:
 
 
 def _is_simple(group: Group) -> bool:
-    """Return whether a query reads only tables, with conditions that contain no other query."""
     return all(isinstance(source, Leaf) for source in group.sources) and not any(
         node.tag == "window" or any(isinstance(part, Rel) for part in node.parts)
         for node in walk(group.conditions)
@@ -176,7 +173,6 @@ def _is_simple(group: Group) -> bool:
 
 
 def _outside(group: Group) -> set[Node]:
-    """Return the columns of outer queries that the conditions of a group name."""
     refs = (node for node in walk(group.conditions) if node.tag == "ref")
     return {node for node in refs if node.parts[0] not in group.sources}
 
@@ -187,17 +183,17 @@ def _outer_source(group: Group) -> Any:
     return sources.pop() if len(sources) == 1 else None
 
 
-def _outer_keys(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
+def _outer_keys(source: Derived, asked: Group, parts: QueryParts) -> dict[Node, Node] | None:
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
     if any(value_type(node) is None for node in known.values()):
         return None  # Grouping turns -0.0 into 0.0, and their texts differ.
     return known if set(known.values()) <= set(source.keys[0].parts) else None
 
 
-def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
+def _with(known: dict[Node, Node], rel: Rel, parts: QueryParts) -> Node:
     """Create a copy of an EXISTS, with columns in its conditions replaced as in `known`."""
     terms, asked = parts.terms, rel.group
-    conditions = [replaced(condition, known, terms) for condition in asked.conditions]
+    conditions = [replace_columns(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)
     terms.same_type.update(new for old, new in pairs if old in terms.same_type)
     inner = Group(list(asked.sources), conditions, set(), list(asked.sorts))
@@ -207,8 +203,8 @@ def _with(known: dict[Node, Node], rel: Rel, parts: Parts) -> Node:
     return terms.make("exists", made)
 
 
-def memberships_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
-    """Rewrite each ``x IN (SELECT …)`` in a list of conditions joined by AND."""
+def in_subqueries_as_exists(conditions: list[Node], terms: Terms) -> list[Node]:
+    """Rewrite each ``x IN (SELECT …)`` in a list of ANDed conditions as EXISTS."""
     return [_with_exists(condition, conditions, terms) for condition in conditions]
 
 

@@ -22,19 +22,19 @@ from vde_dagster.semantics.algebra.nodes import (
     SetOperation,
     Terms,
     case_values,
-    integer,
+    int_value,
     is_plain_date,
-    null_test,
+    null_test_operand,
     plain_string,
-    plain_total,
+    simple_aggregate,
 )
 from vde_dagster.semantics.function_types import (
     FORMS,
     LAMBDA,
     NULL,
+    encode_argument_types,
     find_result,
     letter_of_key,
-    written_letters,
 )
 
 TEXT, BOOL, DATE, DOUBLE = "TEXT<>", "BOOLEAN<>", "DATE<>", "DOUBLE<>"
@@ -58,7 +58,7 @@ _OF_TIME = frozenset(
 
 
 class Facts:
-    """Determines facts about the expressions of one query.
+    """Determines types of expressions, and whether they can be NULL or raise an error.
 
     `present` are expressions that are not NULL because of a condition.
     """
@@ -74,19 +74,19 @@ class Facts:
             self._types[node] = self._type(node)
         return self._types[node]
 
-    def common(self, nodes: list[Node]) -> str | None:
-        """Return the one type that all expressions other than untyped NULLs have, or None."""
+    def common_type(self, nodes: list[Node]) -> str | None:
+        """Return the type of all expressions other than plain NULLs; None if they differ."""
         kinds = {self.type(node) for node in nodes if node.tag != "Null"}
         return kinds.pop() if len(kinds) == 1 else None
 
-    def null(self, kind: str) -> Node:
+    def typed_null(self, kind: str) -> Node:
         """Return a NULL of the given type."""
         # If a setting may change what TIMESTAMP means, the type of the NULL is TIMESTAMP_LTZ.
-        known = ZONED if self.unless_set(kind) is None else kind
+        known = ZONED if self.unless_setting_dependent(kind) is None else kind
         return self.terms.make("cast", False, known, self.terms.make("Null"))
 
-    def joined(self, tag: str, operands: list[Node]) -> Node:
-        """Combine operands by AND or OR, or return a single boolean operand."""
+    def combine_conditions(self, tag: str, operands: list[Node]) -> Node:
+        """Combine conditions by AND or OR; a single condition is returned unchanged."""
         made = self.terms.combine(tag, operands)
         absorbing = self.terms.boolean(tag == "or")
         # An AND with FALSE becomes FALSE, and an OR with TRUE becomes TRUE, but only if no other
@@ -110,9 +110,9 @@ class Facts:
         if tag == "lit":
             return _type_of_literal(node)
         if tag == "cast":
-            return self.unless_set(_plain(parts[1]))
+            return self.unless_setting_dependent(_plain(parts[1]))
         if tag == "case":
-            return self.common(case_values(node))
+            return self.common_type(case_values(node))
         if tag in ("add", "sub", "mul"):
             return self._type_of_arithmetic([self.type(p) for p in parts])
         if tag == "column":
@@ -127,7 +127,7 @@ class Facts:
             return self._type_of_total(parts[0])
         return self._type_of_call(node) if tag == "call" else None
 
-    def unless_set(self, kind: str | None) -> str | None:
+    def unless_setting_dependent(self, kind: str | None) -> str | None:
         """Return `kind`, or None if it is TIMESTAMP and a setting may change its meaning."""
         return None if kind == TIMESTAMP and not self.terms.has_zoned_timestamps else kind
 
@@ -136,7 +136,7 @@ class Facts:
         if isinstance(source, (Derived, FullJoin)):
             return self.type(source.columns[key])
         kind = plain_type(_declared(source, key))
-        return self.unless_set(kind) if isinstance(source, SetOperation) else kind
+        return self.unless_setting_dependent(kind) if isinstance(source, SetOperation) else kind
 
     def _type_of_arithmetic(self, kinds: list[str | None]) -> str | None:
         if all(kind in WHOLE for kind in kinds):
@@ -149,7 +149,7 @@ class Facts:
             return self._type_of_total(body.parts[0])
         if body.tag == "count rows":
             return BIGINT
-        total = plain_total(body)
+        total = simple_aggregate(body)
         if total is None:
             return None
         name, of = total
@@ -165,7 +165,7 @@ class Facts:
         if any(argument.__class__ is not Node for argument in arguments):
             return None  # A name among them, or what is no expression.
         if name in ("coalesce", "greatest", "least"):
-            same = self.common(arguments)
+            same = self.common_type(arguments)
             if same is not None:
                 return same
         return self._type_by_table(name, arguments)
@@ -174,14 +174,14 @@ class Facts:
         unit = arguments[0].parts[0] if arguments and arguments[0].tag == "unit" else None
         rest = arguments if unit is None else arguments[1:]
         kinds = [self.type(argument) for argument in rest]
-        letters = written_letters(list(map(_letter, rest, kinds)), kinds)
+        letters = encode_argument_types(list(map(_letter, rest, kinds)), kinds)
         result = find_result(name, letters, len(arguments), unit)
         if result is None:
             return None
         if result[0] in FORMS and result[1:].isdigit():
             place = int(result[1:]) - 1 - (unit is not None)
             return kinds[place] if result[0] == "=" else None
-        return self.unless_set(plain_type(data_type(result)))
+        return self.unless_setting_dependent(plain_type(data_type(result)))
 
     def never_null(self, node: Node) -> bool:
         """Return whether an expression is certainly not NULL."""
@@ -193,15 +193,15 @@ class Facts:
         if tag in ("eq", "neq", "lt", "le"):
             return self.comparable(*parts) and all(map(self.never_null, parts))
         if tag == "cast":
-            return self.widens(node) and self.never_null(parts[2])
+            return self.is_lossless_cast(node) and self.never_null(parts[2])
         if tag in ("add", "sub", "mul"):
             return self.type(node) is not None and all(map(self.never_null, parts))
         if tag == "case":
             values = case_values(node)
-            known = bool(len(parts) % 2) and self.common(values) is not None
+            known = bool(len(parts) % 2) and self.common_type(values) is not None
             return known and all(map(self.never_null, values))
         if tag == "call":
-            if parts[0] == "coalesce" and self.common(list(parts[1:])) is not None:
+            if parts[0] == "coalesce" and self.common_type(list(parts[1:])) is not None:
                 return any(map(self.never_null, parts[1:]))
             return bool(parts[0] == "struct")
         if tag == "aggregate":
@@ -237,18 +237,18 @@ class Facts:
             asked = inner[: len(inner) - len(inner) % 2 : 2]
             return known and all(map(self.is_total, asked)) and all(map(self.never_fails, inner))
         if tag == "cast":
-            tried = parts[0] and self.casts(self.type(parts[2]), parts[1])
-            return (tried or self.widens(node)) and self.never_fails(parts[2])
+            tried = parts[0] and self.allows_cast(self.type(parts[2]), parts[1])
+            return (tried or self.is_lossless_cast(node)) and self.never_fails(parts[2])
         if tag in ("add", "sub", "mul"):
             return self.type(node) == DOUBLE and all(map(self.never_fails, inner))
         if tag == "call" and parts[0] in _TOTAL:
-            known = parts[0] == "struct" or self.common(inner) is not None
+            known = parts[0] == "struct" or self.common_type(inner) is not None
             return known and all(map(self.never_fails, inner))
         if tag == "call" and parts[0] in _OF_TIME and len(parts) == 2:
             return self.type(inner[0]) in (DATE, *TIMES) and self.never_fails(inner[0])
         if tag == "Like" and len(inner) == 2 and inner[0].tag == "lit":
             # A pattern with a backslash may be one that Spark refuses.
-            return self.common(inner) == TEXT and plain_string(inner[0].parts[1]) is not None
+            return self.common_type(inner) == TEXT and plain_string(inner[0].parts[1]) is not None
         return False
 
     def is_total(self, condition: Node) -> bool:
@@ -269,28 +269,28 @@ class Facts:
         # Any other conversion may raise an error, or turn a value into NULL.
         return left == right or {left, right} <= {*WHOLE, DOUBLE}
 
-    def casts(self, kind: str | None, target: str) -> bool:
+    def allows_cast(self, kind: str | None, target: str) -> bool:
         """Return whether Spark allows a cast between two types, in ANSI mode and with TRY_CAST."""
         if kind is None or _plain(target) is None:
             return False
         families = [_family(kind), _family(target)]
         return kind == target or TEXT in (kind, target) or families[0] == families[1] is not None
 
-    def widens(self, cast: Node) -> bool:
+    def is_lossless_cast(self, cast: Node) -> bool:
         """Return whether a cast changes no value of its operand, as from INT to BIGINT."""
         _, target, of = cast.parts
         kind = self.type(of)
         if is_null(of):
-            return of.tag == "Null" or self.casts(kind, target)
+            return of.tag == "Null" or self.allows_cast(kind, target)
         if kind in WHOLE and target in WHOLE:
             return WHOLE.index(kind) <= WHOLE.index(target)
         return kind == target or (kind in WHOLE and kind != BIGINT and target == DOUBLE)
 
 
-def with_values(
+def map_case_values(
     node: Node, change: Callable[[Node], Node | None], other: Node | None, terms: Terms
 ) -> Node | None:
-    """Return a CASE with `change` applied to its values; None if `change` returns None."""
+    """Return a CASE with `change` applied to its values; None if `change` returns None for one."""
     parts = list(node.parts)
     for i in [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]:
         made = change(parts[i])
@@ -308,7 +308,7 @@ def is_null(node: Node) -> bool:
 
 
 def plain_type(kind: Any) -> str | None:
-    """Return the key of a type without elements or parameters; None for all other types."""
+    """Return the key of a type without elements and parameters, as INT; None for other types."""
     if kind is None:
         return None
     if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
@@ -343,7 +343,7 @@ def _type_of_literal(node: Node) -> str | None:
     form, text = node.parts
     if form == "s":
         return TEXT
-    if integer(node) is not None:
+    if int_value(node) is not None:
         return INT
     number = text[:-1].lstrip("-")
     if text[-1:] in "DF":
@@ -358,14 +358,15 @@ _EXACT = INTEGERS | {_D.TEXT, _D.DATE, _D.BOOLEAN}
 
 
 def value_type(node: Node) -> exp.DType | None:
-    """Return a column's or literal's type; None if equal values of the type may look different."""
+    """Return the type of a column or literal; None if equal values may look different, as 0.0 and
+    -0.0."""
     while node.tag == "ref":
         source, key = node.parts
         if not isinstance(source, (Derived, FullJoin)):
             return _exact(_declared(source, key))
         node = source.columns[key]
     if node.tag == "lit":
-        if integer(node) is not None:
+        if int_value(node) is not None:
             return _D.INT
         return _D.TEXT if plain_string(node.parts[1]) is not None else None
     if node.tag == "bool":
@@ -377,7 +378,7 @@ def _declared(source: Any, key: Any) -> Any:
     """Return a column's type in its table or set operation, or None if it is unknown."""
     if isinstance(source, Leaf):
         return source.types.get(key)
-    alike = isinstance(source, SetOperation) and source.alike
+    alike = isinstance(source, SetOperation) and source.has_common_types
     return source.branches[0].outputs[key].type if alike else None
 
 
@@ -397,7 +398,7 @@ def _total_type(node: Node) -> exp.DType | None:
     body = node.parts[0]
     if body.tag == "count rows":
         return _D.BIGINT
-    total = plain_total(body)
+    total = simple_aggregate(body)
     if total is None or total[0] == "count":
         return _D.BIGINT if total is not None else None
     name, kind = total[0], value_type(total[1])
@@ -428,12 +429,12 @@ STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul", "neg"})
 
 
 def rejects_null(condition: Node, node: Node) -> bool:
-    """Return whether a condition is never true if the expression is NULL."""
+    """Return whether a condition cannot be true where the expression is NULL."""
     return not_true_if_null(condition, lambda part: part is node)
 
 
 def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
-    """Return whether a condition is never true if expressions selected by `is_null` are NULL."""
+    """Return whether a condition cannot be true where the expressions of `is_null` are NULL."""
     tag, parts = condition.tag, condition.parts
     if tag == "or":
         return all(not_true_if_null(p, is_null) for p in parts)
@@ -444,7 +445,7 @@ def not_true_if_null(condition: Node, is_null: Callable[[Node], bool]) -> bool:
     if tag == "in":
         return _null_if(parts[0], is_null)
     if tag == "not" and parts[0].tag == "Is":
-        tested = null_test(parts[0])
+        tested = null_test_operand(parts[0])
         return tested is not None and _null_if(tested, is_null)
     return False
 

@@ -15,25 +15,29 @@ from vde_dagster.semantics.algebra.nodes import (
     SetOperation,
     Terms,
     is_false,
-    null_test,
+    null_test_operand,
     rewrite,
     walk,
 )
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import STRICT, is_constant, value_type
-from vde_dagster.semantics.simplify.implied_conditions import closed, compared_columns, replaced
-from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.implied_conditions import (
+    add_implied_conditions,
+    compared_columns,
+    replace_columns,
+)
+from vde_dagster.semantics.simplify.parts import QueryParts
 
 
-def move_filters(parts: Parts) -> None:
-    """Add implied conditions to all groups, and push conditions down."""
+def move_filters(parts: QueryParts) -> None:
+    """Add the conditions that WHERE and ON imply to all groups, and push them into subqueries."""
     for group in parts.groups:
         for source in group.sources:
             if _accepts_filters(source, parts):
                 group.conditions += _group_conditions(source, parts)
         for condition in list(group.conditions):
             if condition.tag == "exists":
-                _hand_out(condition.parts[0].group, group, parts)
+                _pull_up_conditions(condition.parts[0].group, group, parts)
         group.conditions = _completed(group.conditions, group, parts)
     given: set[Group] = set()
     for group in reversed(parts.groups):
@@ -51,24 +55,24 @@ def move_filters(parts: Parts) -> None:
                 given_around = [c for c in group.conditions if not _names(c, source)]
                 _complete_inside(source.group, given_around, parts)
             elif _accepts_filters(source, parts):
-                given |= _hand_in(source, group, parts)
+                given |= _push_down_conditions(source, group, parts)
 
 
-def _completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
+def _completed(conditions: list[Node], group: Group, parts: QueryParts) -> list[Node]:
     """Return conditions together with their implied conditions, or FALSE for a contradiction."""
-    found = closed(conditions, parts.terms)
+    found = add_implied_conditions(conditions, parts.terms)
     # FALSE would hide an error that a part of the group may raise.
     return found if not _empty(found) or _may_be_dropped(group) else conditions
 
 
-def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
+def _complete_inside(inner: Group, given: list[Node], parts: QueryParts) -> None:
     known = [c for c in given if compared_columns(c) is not None]
-    found = closed(inner.conditions, parts.terms, known)
+    found = add_implied_conditions(inner.conditions, parts.terms, known)
     if not _empty(found) or _may_be_dropped(inner):
         inner.conditions = found
 
 
-def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
+def _pull_up_conditions(inner: Group, around: Group, parts: QueryParts) -> None:
     """Move conditions that name only outer columns from an EXISTS to the outer query."""
     if inner in parts.shared:
         return
@@ -87,7 +91,6 @@ def _empty(conditions: list[Node]) -> bool:
 
 
 def _may_be_dropped(group: Group) -> bool:
-    """Return whether a group may be dropped."""
     # No part of the group may raise an error.
     return all(isinstance(s, Leaf) for s in group.sources) and all(
         compared_columns(c) is not None for c in group.conditions
@@ -99,17 +102,17 @@ def _names(condition: Node, source: Any) -> bool:
     return columns is None or any(c.parts[0] is source for c in columns)
 
 
-def _accepts_filters(source: Any, parts: Parts) -> bool:
+def _accepts_filters(source: Any, parts: QueryParts) -> bool:
     """Return whether a condition on a source's columns can be moved into the source."""
     if parts.is_grouping(source):
         return bool(source.keys[0].parts)
     if isinstance(source, SetOperation) and source not in parts.frozen:
         own = all(branch.group not in parts.shared for branch in source.branches)
-        return source.op == "union" and source.alike and own
+        return source.op == "union" and source.has_common_types and own
     return False
 
 
-def _group_conditions(source: Any, parts: Parts) -> list[Node]:
+def _group_conditions(source: Any, parts: QueryParts) -> list[Node]:
     """Return conditions on a grouping's rows that follow from conditions on its input rows."""
     if not isinstance(source, Derived):
         return []
@@ -119,12 +122,11 @@ def _group_conditions(source: Any, parts: Parts) -> list[Node]:
     for condition in source.group.conditions:
         columns = compared_columns(condition)
         if columns and columns <= outside.keys():
-            found.append(replaced(condition, outside, terms))
+            found.append(replace_columns(condition, outside, terms))
     return found
 
 
-def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
-    """Push conditions on a source into the source, and return the groups that got conditions."""
+def _push_down_conditions(source: Any, group: Group, parts: QueryParts) -> set[Group]:
     terms = parts.terms
     given: set[Group] = set()
     kept: list[Node] = []
@@ -135,21 +137,21 @@ def _hand_in(source: Any, group: Group, parts: Parts) -> set[Group]:
         elif isinstance(source, SetOperation):
             for branch in source.branches:
                 inner = {c: branch.outputs[c.parts[1]].node for c in columns}
-                branch.group.conditions.append(replaced(condition, inner, terms))
+                branch.group.conditions.append(replace_columns(condition, inner, terms))
                 given.add(branch.group)
         else:
             inner = {c: source.columns[c.parts[1]] for c in columns}
             if not set(inner.values()) <= set(source.keys[0].parts):
                 kept.append(condition)
                 continue
-            source.group.conditions.append(replaced(condition, inner, terms))
+            source.group.conditions.append(replace_columns(condition, inner, terms))
             given.add(source.group)
     group.conditions = kept
     return given
 
 
-def put_constants(parts: Parts) -> None:
-    """Replace columns that are constant in a group by literals."""
+def replace_constant_columns(parts: QueryParts) -> None:
+    """Replace columns that a condition such as `x = 1` fixes by the literal."""
     above = _Above(parts)
     for group in parts.groups:
         if group in parts.shared:
@@ -160,7 +162,7 @@ def put_constants(parts: Parts) -> None:
             asked = [c if rule.fixes(c) else rule.put(c) for c in dict.fromkeys(group.conditions)]
             if asked != group.conditions:
                 group.conditions = _completed(asked, group, parts)
-        source = above.derived.get(group)
+        source = above.derived_sources.get(group)
         if known:
             # A grouping set leaves out keys whatever their value is: its rows have NULL there.
             above.put(group, rule.put, most_keys=1)
@@ -168,8 +170,7 @@ def put_constants(parts: Parts) -> None:
             _drop_constant_keys(source, parts.terms)
 
 
-def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
-    """Return the columns that have one value in all rows of a group, and the value of each."""
+def _fixed(group: Group, parts: QueryParts) -> dict[Node, Node]:
     known: dict[Node, Node] = {}
     for condition in group.conditions:
         if condition.tag == "eq":
@@ -182,7 +183,11 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
             for i, node in enumerate(source.columns):
                 if is_constant(node):
                     known[parts.terms.make("ref", source, i)] = node
-        elif isinstance(source, SetOperation) and source not in parts.frozen and source.alike:
+        elif (
+            isinstance(source, SetOperation)
+            and source not in parts.frozen
+            and source.has_common_types
+        ):
             for i, column in enumerate(zip(*(b.outputs for b in source.branches), strict=True)):
                 if len(nodes := {o.node for o in column}) == 1 and is_constant(*nodes):
                     known.update((parts.terms.make("ref", source, i), node) for node in nodes)
@@ -208,16 +213,15 @@ def _drop_constant_keys(source: Derived, terms: Terms) -> None:
 
 
 class _Above:
-    """Changes the expressions that are computed from a group's rows."""
-
-    def __init__(self, parts: Parts) -> None:
-        self.derived = {source.group: source for source in parts.derived() if source.op != "left"}
+    def __init__(self, parts: QueryParts) -> None:
+        self.derived_sources = {
+            source.group: source for source in parts.derived_sources() if source.op != "left"
+        }
         self._rels = {rel.group: rel for rel in parts.rels}
         self._frozen = parts.frozen
 
     def put(self, group: Group, change: Callable[[Node], Node], most_keys: int) -> None:
-        """Apply `change` to the expressions over a group's rows."""
-        source, rel = self.derived.get(group), self._rels.get(group)
+        source, rel = self.derived_sources.get(group), self._rels.get(group)
         if rel is not None:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
         if source is not None and source not in self._frozen and len(source.keys) <= most_keys:
@@ -227,8 +231,6 @@ class _Above:
 
 
 class _Constants:
-    """Replaces columns by their constants, and folds expressions that become constant."""
-
     def __init__(self, known: dict[Node, Node], terms: Terms) -> None:
         self._known = known
         self._terms = terms
@@ -242,7 +244,6 @@ class _Constants:
         return self._known.get(one) is two or self._known.get(two) is one
 
     def put(self, node: Node) -> Node:
-        """Replace constant columns in an expression by literals."""
         return rewrite(node, self._rule, self._terms, self._memo)
 
     def _rule(self, node: Node) -> Node | None:
@@ -268,8 +269,8 @@ _ASKING = frozenset({"Is", "nseq", "case"})
 _ASKING_CALLS = frozenset({"coalesce", "count"})
 
 
-def use_presence(parts: Parts) -> None:
-    """Simplify expressions that treat NULL specially where a condition excludes NULL."""
+def simplify_non_null_expressions(parts: QueryParts) -> None:
+    """Simplify COALESCE, IS NULL and similar where a condition excludes NULL."""
     asking = set(
         walk(
             node
@@ -281,19 +282,21 @@ def use_presence(parts: Parts) -> None:
         return
     above = _Above(parts)
     for group in parts.groups:
-        present = {node for condition in group.conditions for node in _present(condition)}
+        present = {
+            node for condition in group.conditions for node in _non_null_expressions(condition)
+        }
         if group in parts.shared or asking.isdisjoint(present):
             continue
         simple = Simplifier(parts.terms, present)
-        above.put(group, simple.put, most_keys=1)
+        above.put(group, simple.simplify, most_keys=1)
 
 
-def _present(condition: Node) -> set[Node]:
+def _non_null_expressions(condition: Node) -> set[Node]:
     """Return the expressions that are not NULL if a condition is true."""
     if condition.tag == "or":
-        return set.intersection(*map(_present, condition.parts))
+        return set.intersection(*map(_non_null_expressions, condition.parts))
     if condition.tag == "not":
-        tested = null_test(condition.parts[0])
+        tested = null_test_operand(condition.parts[0])
         return {tested} if tested is not None else _strict_parts(condition.parts[0])
     return _strict_parts(condition)
 

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra.nodes import COMPARED, Leaf, Node, Terms, integer, rewrite
+from vde_dagster.semantics.algebra.nodes import COMPARED, Leaf, Node, Terms, int_value, rewrite
 from vde_dagster.semantics.simplify.facts import INTEGERS, comparable, value_type
 
 _MOST_CONDITIONS = 40
@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 2
 
 
 def compared_columns(node: Node) -> set[Node] | None:
-    """Return the columns in a condition that compares only columns and literals, else None."""
+    """Return the columns of a condition that only compares columns and literals; else None."""
     tag = node.tag
     if tag in ("bool", "Null"):
         return set()
@@ -53,13 +53,15 @@ def compared_columns(node: Node) -> set[Node] | None:
     return found
 
 
-def replaced(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
+def replace_columns(node: Node, known: dict[Node, Node], terms: Terms) -> Node:
     """Replace columns in a condition; `known` maps old to new expressions."""
     return rewrite(node, known.get, terms, {})
 
 
-def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> list[Node]:
-    """Add implied conditions, and drop conditions that follow from stronger ones.
+def add_implied_conditions(
+    conditions: list[Node], terms: Terms, given: Iterable[Node] = ()
+) -> list[Node]:
+    """Add conditions that follow from `conditions`, and drop those that others imply.
 
     Args:
         given: Conditions on outer rows that are also true. They are not returned.
@@ -72,7 +74,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     own = {c for condition in conditions for c in (columns[condition] or ())}
     if not own:
         return conditions
-    classes = Classes()
+    classes = EqualityClasses()
     for fact, names in columns.items():
         if fact.tag == "eq" and names and len(names) == 2:
             one, two = fact.parts
@@ -90,7 +92,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
             kept[fact] = None
         for column in single or ():
             for other in classes.members(column):
-                said = fact if other is column else replaced(fact, {column: other}, terms)
+                said = fact if other is column else replace_columns(fact, {column: other}, terms)
                 about.setdefault(other, {})[said] = None
     present = {
         c for fact in columns for c in fact.parts if fact.tag in COMPARED[:-1] and c.tag == "ref"
@@ -137,7 +139,7 @@ def _within_bounds(
     holes: set[int] = set()
     for condition in said:
         other = _literal(condition, column)
-        value = integer(other) if other is not None else None
+        value = int_value(other) if other is not None else None
         if value is None or abs(value) > _LARGEST or condition.tag == "nseq":
             rest.append(condition)
             continue
@@ -207,14 +209,14 @@ def _is_null(condition: Node, column: Node) -> bool:
 EQUAL = ("eq", "nseq")
 
 
-class Classes:
-    """Equivalence classes of equal expressions."""
+class EqualityClasses:
+    """Sets of expressions that are equal in every row."""
 
     def __init__(self) -> None:
         self._of: dict[Node, list[Node]] = {}
 
     def join(self, one: Node, two: Node) -> None:
-        """Merge the classes of two expressions."""
+        """Merge the sets of two equal expressions."""
         first, second = self.members(one), self.members(two)
         if first is second:
             return
@@ -223,16 +225,16 @@ class Classes:
             self._of[member] = merged
 
     def members(self, node: Node) -> list[Node]:
-        """Return the members of an expression's class."""
+        """Return the expressions that equal an expression, itself included."""
         return self._of.get(node) or [node]
 
     def all(self) -> list[list[Node]]:
-        """Return the classes with more than one expression."""
+        """Return the sets with more than one expression."""
         return list({id(members): members for members in self._of.values()}.values())
 
 
-def interchangeable(conditions: Iterable[Node]) -> Classes:
-    """Return classes of columns that can replace each other."""
+def find_interchangeable(conditions: Iterable[Node]) -> EqualityClasses:
+    """Return sets of equal columns that can replace each other."""
     # Equal values of these columns are identical.
     return _joined(conditions, _alike)
 
@@ -241,8 +243,8 @@ def _alike(one: Node, two: Node) -> bool:
     return one.tag == two.tag == "ref" and value_type(one) == value_type(two) is not None
 
 
-def equal_values(conditions: Iterable[Node]) -> Classes:
-    """Return classes of equal columns and literals, including numbers of different types."""
+def find_equal_values(conditions: Iterable[Node]) -> EqualityClasses:
+    """Return sets of equal columns and literals; numbers may have different types."""
     return _joined(conditions, _like)
 
 
@@ -261,9 +263,8 @@ def _column(node: Node) -> tuple[str, str] | None:
     return (source.table, key) if isinstance(source, Leaf) else None
 
 
-def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> Classes:
-    """Return classes of equal expressions; `may_be` selects the equalities to use."""
-    classes = Classes()
+def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> EqualityClasses:
+    classes = EqualityClasses()
     for condition in conditions:
         if condition.tag in EQUAL and may_be(*condition.parts):
             classes.join(*condition.parts)

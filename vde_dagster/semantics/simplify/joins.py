@@ -16,12 +16,12 @@ from vde_dagster.semantics.algebra.nodes import (
 from vde_dagster.semantics.algebra.uniqueness import MOST_SOURCES, has_at_most_one_row
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import not_true_if_null
-from vde_dagster.semantics.simplify.implied_conditions import equal_values
-from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.implied_conditions import find_equal_values
+from vde_dagster.semantics.simplify.parts import QueryParts
 
 
-def strengthen_joins(parts: Parts) -> None:
-    """Turn LEFT and RIGHT joins into inner joins if a condition excludes rows without a match."""
+def outer_joins_as_inner(parts: QueryParts) -> None:
+    """Turn LEFT and RIGHT joins into inner joins if WHERE excludes rows without a match."""
     for group in list(parts.groups):
         found = True
         while found:
@@ -30,17 +30,16 @@ def strengthen_joins(parts: Parts) -> None:
                 if any(_rejects_nulls(c, source) for c in group.conditions):
                     make = parts.terms.make
                     known = {make("ref", source, i): c for i, c in enumerate(source.columns)}
-                    parts.dissolve(source, group, known)
+                    parts.inline_source(source, group, known)
                     found = True
 
 
 def _rejects_nulls(condition: Node, source: Derived) -> bool:
-    """Return whether a condition excludes the rows of an outer join that have no match."""
     return not_true_if_null(condition, lambda n: n.tag == "ref" and n.parts[0] is source)
 
 
-def weaken_full_joins(parts: Parts) -> None:
-    """Turn FULL JOINs into LEFT or RIGHT JOINs if conditions allow it."""
+def reduce_full_joins(parts: QueryParts) -> None:
+    """Turn FULL JOINs into LEFT or RIGHT JOINs if WHERE excludes rows without one side."""
     for group in list(parts.groups):
         for source in list(group.sources):
             if not isinstance(source, FullJoin) or source in parts.frozen:
@@ -51,7 +50,9 @@ def weaken_full_joins(parts: Parts) -> None:
                     break
 
 
-def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
+def replace_full_join(
+    kept: Group, optional: Group, join: FullJoin, around: Group, parts: QueryParts
+) -> bool:
     """Replace a FULL JOIN by a join that keeps one side's rows, and return true if possible."""
     possible = _sides_of_columns(join, parts) is not None
     if possible:
@@ -59,7 +60,7 @@ def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts
     return possible
 
 
-def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
+def _sides_of_columns(join: FullJoin, parts: QueryParts) -> list[Group] | None:
     """Return the side that computes each column, or None if a column uses both sides."""
     if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
         return None
@@ -74,7 +75,7 @@ def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
     return found
 
 
-def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
+def _has_always(side: Group, join: FullJoin, around: Group, parts: QueryParts) -> bool:
     sides = _sides_of_columns(join, parts)
     if sides is None:
         return False
@@ -82,8 +83,7 @@ def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> boo
     return any(not_true_if_null(condition, own.__contains__) for condition in around.conditions)
 
 
-def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> None:
-    """Replace a FULL JOIN by the sources of one side and an outer join to the other side."""
+def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: QueryParts) -> None:
     terms, own = parts.terms, set(kept.sources)
     optional.conditions += join.conditions
     optional.joins.update(join.conditions)
@@ -95,16 +95,16 @@ def _keep(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Pa
         known[terms.make("ref", join, i)] = (
             column if inside else terms.make("ref", outer, outer.export(column))
         )
-    around.splice(join, kept, outer)
-    parts.forget(kept)
+    around.replace_source(join, kept, outer)
+    parts.remove_group(kept)
     parts.replace(known)
 
 
-def merge_readings(parts: Parts) -> None:
-    """Merge several uses of a table with a key if they certainly return the same row."""
+def merge_self_joins(parts: QueryParts) -> None:
+    """Merge two references to a table if conditions on its key make them the same row."""
     if not _any_table_twice(parts):
         return
-    in_sets = {s.group for s in parts.derived() if len(s.keys) > 1}
+    in_sets = {s.group for s in parts.derived_sources() if len(s.keys) > 1}
     for group in list(parts.groups):
         if group not in parts.shared | in_sets and len(group.sources) <= MOST_SOURCES:
             _merge_all(group, parts)
@@ -113,7 +113,7 @@ def merge_readings(parts: Parts) -> None:
             _merge_asked(group, parts)
 
 
-def _any_table_twice(parts: Parts) -> bool:
+def _any_table_twice(parts: QueryParts) -> bool:
     seen: set[str] = set()
     for group in parts.groups:
         for source in group.sources:
@@ -124,7 +124,7 @@ def _any_table_twice(parts: Parts) -> bool:
     return False
 
 
-def _merge_all(group: Group, parts: Parts) -> None:
+def _merge_all(group: Group, parts: QueryParts) -> None:
     leaves = _leaves(group, parts)
     changed = False
     for i, kept in enumerate(leaves):
@@ -136,7 +136,7 @@ def _merge_all(group: Group, parts: Parts) -> None:
         group.conditions = Simplifier(parts.terms).conditions(group)
 
 
-def _merge_asked(group: Group, parts: Parts) -> None:
+def _merge_asked(group: Group, parts: QueryParts) -> None:
     changed = False
     for condition in list(group.conditions):
         rel = condition.parts[0] if condition.tag == "exists" else None
@@ -155,12 +155,12 @@ def _merge_asked(group: Group, parts: Parts) -> None:
         if not inner.sources:
             group.conditions.remove(condition)
             group.conditions += inner.conditions
-            parts.forget(inner)
+            parts.remove_group(inner)
     if changed:
         group.conditions = Simplifier(parts.terms).conditions(group)
 
 
-def _leaves(group: Group, parts: Parts) -> list[Leaf]:
+def _leaves(group: Group, parts: QueryParts) -> list[Leaf]:
     return [
         source
         for source in group.sources
@@ -168,20 +168,19 @@ def _leaves(group: Group, parts: Parts) -> list[Leaf]:
     ]
 
 
-def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: Parts) -> bool:
+def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: QueryParts) -> bool:
     """Return whether the conditions imply that two uses of a table return the same row."""
     if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
         return False
     make = parts.terms.make
-    classes = equal_values(conditions)
+    classes = find_equal_values(conditions)
     return any(
         all(make("ref", two, c) in classes.members(make("ref", one, c)) for c in key)
         for key in one.keys
     )
 
 
-def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
-    """Remove one of two uses of a table, and let its columns refer to the other use."""
+def _merge(kept: Leaf, other: Leaf, group: Group, parts: QueryParts) -> None:
     make = parts.terms.make
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)

@@ -22,27 +22,27 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     Terms,
-    integer,
-    plain_total,
+    int_value,
     rewrite,
+    simple_aggregate,
     sources_in,
     walk,
 )
 from vde_dagster.semantics.algebra.uniqueness import group_keys
 from vde_dagster.semantics.simplify.facts import DOUBLE, Facts, value_type
 from vde_dagster.semantics.simplify.implied_conditions import compared_columns
-from vde_dagster.semantics.simplify.parts import Parts, Uses
+from vde_dagster.semantics.simplify.parts import ColumnUses, QueryParts
 
 OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
 """Aggregate functions whose result does not depend on how often a value occurs."""
 
 
-def drop_groupings(parts: Parts) -> None:
-    """Remove groupings without effect, and all unused columns."""
-    found = [source for source in parts.derived() if source.op == "agg"]
+def drop_groupings(parts: QueryParts) -> None:
+    """Remove DISTINCT and GROUP BY that do not change the rows, and all unused columns."""
+    found = [source for source in parts.derived_sources() if source.op == "agg"]
     if not found or (len(found) == len(parts.rels) == 1 and not _is_unique(found[0], parts)):
         return
-    uses = Uses.collect(parts.top)
+    uses = ColumnUses.collect(parts.top)
     uses.drop_unused(parts.terms)
     sets = set(uses.exists)
     for group in list(uses.groups):
@@ -57,17 +57,17 @@ def drop_groupings(parts: Parts) -> None:
                     sets.add(source.group)
 
 
-def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
-    """Remove groupings in subqueries of EXISTS."""
+def drop_groupings_of_sets(groups: set[Group], parts: QueryParts) -> None:
+    """Remove DISTINCT and GROUP BY in subqueries of EXISTS."""
     if not any(isinstance(s, Derived) for group in groups for s in group.sources):
         return
     # Only the existence of a row matters to EXISTS.
-    uses = Uses.collect(parts.top)
+    uses = ColumnUses.collect(parts.top)
     for group in groups:
         _drop_in(group, groups, uses, parts)
 
 
-def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
+def _drop_in(group: Group, sets: set[Group], uses: ColumnUses, parts: QueryParts) -> None:
     found = True
     while found:
         found = False
@@ -78,13 +78,13 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
                     known = _ungrouped_columns(source, uses, parts)
                 if known is not None:
                     keys = source.keys[0].parts
-                    parts.dissolve(source, group, known)
+                    parts.inline_source(source, group, known)
                     # Who sees the order of rows sees another one.
                     group.sorts.append(parts.terms.make("regrouped", *keys))
                     found = True
 
 
-def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
+def _as_a_set(source: Derived, uses: ColumnUses, terms: Terms) -> dict[Node, Node] | None:
     """Return replacements for a grouping's columns, or None if repeated rows matter."""
     keys = set(source.keys[0].parts)
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
@@ -92,7 +92,7 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
         return None
     known = {terms.make("ref", source, i): node for i, node in used.items()}
     facts = Facts(terms)
-    if any(shows_grouping(node, column, uses, facts) for column, node in known.items()):
+    if any(is_changed_by_ungrouping(node, column, uses, facts) for column, node in known.items()):
         return None
     own = set(source.group.sources)
     correlated = any(sources_in(c) - own for c in source.group.conditions)
@@ -101,7 +101,9 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
     return None if correlated and not exact else known
 
 
-def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
+def _ungrouped_columns(
+    source: Derived, uses: ColumnUses, parts: QueryParts
+) -> dict[Node, Node] | None:
     """Return replacements for a grouping's columns, or None if a group may have several rows."""
     terms = parts.terms
     known: dict[Node, Node] = {}
@@ -113,7 +115,7 @@ def _ungrouped_columns(source: Derived, uses: Uses, parts: Parts) -> dict[Node, 
     return known if _is_unique(source, parts) else None
 
 
-def _is_unique(source: Derived, parts: Parts) -> bool:
+def _is_unique(source: Derived, parts: QueryParts) -> bool:
     keys = set(source.keys[0].parts)
     return any(key <= keys for key in group_keys(source.group, parts.terms))
 
@@ -122,14 +124,14 @@ def _value_over_one_row(node: Node) -> Node | None:
     """Return a grouping's column as computed from one input row; None if this is impossible."""
     if node.tag not in AGGREGATES:
         return node
-    total = plain_total(node.parts[0]) if node.tag == "aggregate" else None
+    total = simple_aggregate(node.parts[0]) if node.tag == "aggregate" else None
     if total is None or total[0] not in ("min", "max") or total[1].tag == "Distinct":
         return None
     return total[1]
 
 
 def ignores_repeats(node: Node) -> bool:
-    """Return whether an aggregate function's value does not depend on how often a row occurs."""
+    """Return whether repeated rows leave an aggregate unchanged, as for MAX and DISTINCT."""
     body = node.parts[0]
     if node.tag != "aggregate" or body.tag != "call":
         return False
@@ -142,12 +144,12 @@ _INEXACT = (None, DOUBLE, "FLOAT<>")
 
 
 def is_exact(key: Node, facts: Facts) -> bool:
-    """Return whether equal values of a key are certainly identical."""
+    """Return whether equal values of a key are identical; 0.0 and -0.0 are not."""
     return facts.type(key) not in _INEXACT
 
 
-def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool:
-    """Return whether removing a grouping may change a result, for example -0.0 instead of 0.0."""
+def is_changed_by_ungrouping(key: Node, reference: Node, uses: ColumnUses, facts: Facts) -> bool:
+    """Return whether removing a GROUP BY may change a result, such as -0.0 instead of 0.0."""
     if is_exact(key, facts):
         return False
     parents = uses.parents.get(reference, set())
@@ -158,19 +160,19 @@ def shows_grouping(key: Node, reference: Node, uses: Uses, facts: Facts) -> bool
     )
 
 
-def merge_limits(parts: Parts) -> None:
+def merge_limits(parts: QueryParts) -> None:
     """Remove sort keys and limits that do not affect which rows are returned."""
-    for source in parts.derived():
+    for source in parts.derived_sources():
         if source.op == "limit":
             limit, offset, *keys = source.args
             source.args = (limit, offset, *_deciding(keys))
-    for source in list(parts.derived()):
+    for source in list(parts.derived_sources()):
         if source.op == "limit" and source.group not in parts.shared:
             _merge(source, parts)
 
 
-def ask_without_limits(parts: Parts) -> None:
-    """Remove limits below EXISTS."""
+def remove_limits_in_exists(parts: QueryParts) -> None:
+    """Remove LIMIT from subqueries of EXISTS."""
     # Such limits do not affect EXISTS (Spark: `EliminateLimits`).
     for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
         only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
@@ -228,8 +230,7 @@ def _deciding(keys: list[Node]) -> list[Node]:
     return list(kept.values())
 
 
-def _merge(outer: Derived, parts: Parts) -> None:
-    """Merge two nested LIMITs into one."""
+def _merge(outer: Derived, parts: QueryParts) -> None:
     group = outer.group
     inner = group.sources[0] if len(group.sources) == 1 and not group.conditions else None
     if not isinstance(inner, Derived) or inner.op != "limit" or inner in parts.frozen:
@@ -248,8 +249,8 @@ def _merge(outer: Derived, parts: Parts) -> None:
     group.sources = []
 
 
-def keep_failing_sorts(parts: Parts) -> None:
-    """Keep sort keys that may raise an error, unless an output column also computes them."""
+def keep_failing_sorts(parts: QueryParts) -> None:
+    """Keep ORDER BY expressions that may raise an error, unless an output computes them, too."""
     # The order of a query's result is ignored, but Spark computes the keys and may fail.
     branches = [
         branch
@@ -274,14 +275,14 @@ _SORTS = ("sort", "cluster", "distribute")
 
 
 def _count(limit: Node) -> int | None:
-    return integer(limit.parts[0]) if limit.parts[0] is not None else None
+    return int_value(limit.parts[0]) if limit.parts[0] is not None else None
 
 
-def flatten_set_operations(parts: Parts) -> None:
-    """Flatten a set operation inside a set operation of the same kind."""
+def flatten_set_operations(parts: QueryParts) -> None:
+    """Merge a UNION inside a UNION, and similarly for INTERSECT."""
     for group in list(parts.groups):
         for source in group.sources:
-            if isinstance(source, SetOperation) and source.alike:
+            if isinstance(source, SetOperation) and source.has_common_types:
                 branches: list[Rel] = []
                 for i, branch in enumerate(source.branches):
                     inner = _inner(branch, source, i, parts)
@@ -289,7 +290,7 @@ def flatten_set_operations(parts: Parts) -> None:
                 source.branches = branches
 
 
-def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperation | None:
+def _inner(branch: Rel, outer: SetOperation, i: int, parts: QueryParts) -> SetOperation | None:
     """Return the set operation inside a branch of an outer one, if it may be flattened."""
     group = branch.group
     if len(group.sources) != 1 or group in parts.shared:
@@ -297,7 +298,7 @@ def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperati
     if any(sort.tag != "regrouped" for sort in group.sorts):
         return None
     inner = group.sources[0]
-    if not isinstance(inner, SetOperation) or inner.op != outer.op or not inner.alike:
+    if not isinstance(inner, SetOperation) or inner.op != outer.op or not inner.has_common_types:
         return None
     if inner in parts.frozen or any(b.group in parts.shared for b in inner.branches):
         return None
@@ -313,7 +314,6 @@ def _inner(branch: Rel, outer: SetOperation, i: int, parts: Parts) -> SetOperati
 
 
 def _contains_query(node: Node) -> bool:
-    """Return whether an expression contains a subquery or a window."""
     if node.tag == "window":
         return True
     return any(
@@ -321,8 +321,7 @@ def _contains_query(node: Node) -> bool:
     )
 
 
-def _spliced(branch: Rel, inner: SetOperation, parts: Parts) -> list[Rel]:
-    """Move the conditions and outputs of a query over a set operation into its branches."""
+def _spliced(branch: Rel, inner: SetOperation, parts: QueryParts) -> list[Rel]:
     for rel in inner.branches:
         known = {
             parts.terms.make("ref", inner, i): output.node for i, output in enumerate(rel.outputs)
@@ -337,5 +336,5 @@ def _spliced(branch: Rel, inner: SetOperation, parts: Parts) -> list[Rel]:
         rel.group.sorts += [put(s) for s in branch.group.sorts]
         rel.outputs = outputs
     parts.rels.remove(branch)
-    parts.forget(branch.group)
+    parts.remove_group(branch.group)
     return inner.branches

@@ -16,15 +16,15 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     Terms,
-    null_test,
+    null_test_operand,
     rewrite,
     walk,
 )
 
 
 @dataclass(slots=True)
-class Parts:
-    """The groups, relations and windows of a query, for rules that search all of them.
+class QueryParts:
+    """All SELECTs, groups and windows of a query, for rules that search the whole query.
 
     Args:
         groups: Groups of the query, inner groups first.
@@ -43,7 +43,7 @@ class Parts:
     windowed: list[Group] = field(default_factory=list)
 
     @classmethod
-    def collect(cls, rel: Rel, terms: Terms) -> Parts:
+    def collect(cls, rel: Rel, terms: Terms) -> QueryParts:
         """Collect the parts of a query."""
         parts = cls(terms)
         inner: list[Rel] = []
@@ -89,23 +89,23 @@ class Parts:
 
     @property
     def top(self) -> Rel:
-        """The query itself."""
+        """The outermost SELECT."""
         return self.rels[-1]
 
-    def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
-        """Replace a derived source in a group by its own sources and conditions."""
-        group.splice(source, source.group)
-        self.forget(source.group)
+    def inline_source(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
+        """Replace a subquery in FROM by its own sources and conditions."""
+        group.replace_source(source, source.group)
+        self.remove_group(source.group)
         self.replace(columns)
 
-    def forget(self, group: Group) -> None:
+    def remove_group(self, group: Group) -> None:
         """Remove a group from the query."""
         group.sources, group.conditions, group.sorts = [], [], []
         self.groups.remove(group)
         self.terms.keys.clear()
 
-    def derived(self) -> Iterator[Derived]:
-        """Yield all derived sources of all groups."""
+    def derived_sources(self) -> Iterator[Derived]:
+        """Yield all subqueries, LEFT JOINs and groupings of the query."""
         for group in self.groups:
             for source in group.sources:
                 if isinstance(source, Derived):
@@ -122,7 +122,7 @@ class Parts:
         )
 
     def outer_joins(self, group: Group) -> list[Derived]:
-        """Return the outer joins in a group that may be rewritten."""
+        """Return the LEFT and RIGHT joins in a group that may be rewritten."""
         return [
             source
             for source in group.sources
@@ -135,10 +135,10 @@ class Parts:
     def replace(self, known: dict[Node, Node]) -> None:
         """Replace expressions everywhere in the query; `known` maps old to new expressions."""
         terms, memo = self.terms, dict[Node, Node]()
-        self.change(lambda node: rewrite(node, known.get, terms, memo))
+        self.replace_each(lambda node: rewrite(node, known.get, terms, memo))
 
-    def change(self, change: Callable[[Node], Node]) -> None:
-        """Replace every expression of the query by the result of `change`."""
+    def replace_each(self, change: Callable[[Node], Node]) -> None:
+        """Replace every expression of the query by the result of `replace_each`."""
 
         def everywhere(nodes: Iterable[Node]) -> list[Node]:
             return [change(node) for node in nodes]
@@ -175,13 +175,12 @@ class Parts:
 
 
 def _different(keys: tuple[Node, ...]) -> int:
-    """Return the number of distinct key expressions of grouping sets."""
     return len({key for one in keys for key in one.parts})
 
 
 @dataclass(slots=True)
-class Uses:
-    """The uses of sources' columns in a query, found by walking from its outputs.
+class ColumnUses:
+    """Where a query uses the columns of its tables and subqueries, found from its outputs.
 
     Args:
         asked_in: By source, the groups whose conditions use it. None is in the set if the source is
@@ -203,8 +202,8 @@ class Uses:
     _seen: set[Any] = field(default_factory=set)
 
     @classmethod
-    def collect(cls, rel: Rel) -> Uses:
-        """Collect the uses in a query."""
+    def collect(cls, rel: Rel) -> ColumnUses:
+        """Walk a query from its outputs, and collect the uses of columns."""
         uses = cls()
         uses._group(rel.group)
         for output in rel.outputs:
@@ -212,7 +211,7 @@ class Uses:
         return uses
 
     def drop_unused(self, terms: Terms) -> None:
-        """Replace unused columns by NULL."""
+        """Replace output columns of subqueries that no part of the query uses by NULL."""
         null = terms.make("Null")
         for group in self.groups:
             for source in group.sources:
@@ -271,7 +270,7 @@ class Uses:
             self.values.add(node.parts[0])
             self._reference(node, place)
             return
-        tested = null_test(node)
+        tested = null_test_operand(node)
         if tested is not None and tested.tag == "ref":
             self.tests.setdefault(tested.parts[0], set()).add(node)
             self._reference(tested, place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from vde_dagster.semantics.algebra.nodes import Node, integer, plain_string
+from vde_dagster.semantics.algebra.nodes import Node, int_value, plain_string
 from vde_dagster.semantics.simplify.facts import (
     BIGINT,
     BOOL,
@@ -29,7 +29,7 @@ _NUMBERS = (*WHOLE, DOUBLE)
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 
-def convert(node: Node, facts: Facts) -> Node:
+def simplify_cast(node: Node, facts: Facts) -> Node:
     """Simplify a cast of NULL, of a literal or of another cast, and a cast to the same type."""
     this: Node
     safe, target, this = node.parts
@@ -37,14 +37,18 @@ def convert(node: Node, facts: Facts) -> Node:
     if this.tag == "Null":
         return terms.make("cast", False, target, this) if safe else node
     if is_null(this):
-        return terms.make("cast", False, target, terms.make("Null")) if facts.widens(node) else node
+        return (
+            terms.make("cast", False, target, terms.make("Null"))
+            if facts.is_lossless_cast(node)
+            else node
+        )
     if facts.type(node) is None:
         return node
     if facts.type(this) == target:
         return this
-    if safe and facts.widens(node):
+    if safe and facts.is_lossless_cast(node):
         return terms.make("cast", False, target, this)
-    exact = this.tag == "cast" and facts.type(this) in WHOLE and facts.widens(this)
+    exact = this.tag == "cast" and facts.type(this) in WHOLE and facts.is_lossless_cast(this)
     if exact and (target in (*WHOLE, TEXT, DOUBLE) or target.startswith("DECIMAL")):
         return terms.make("cast", safe, target, this.parts[2])
     return _cast_literal(target, this, facts) or node
@@ -53,7 +57,7 @@ def convert(node: Node, facts: Facts) -> Node:
 def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
     if this.tag != "lit":
         return None
-    value = integer(this)
+    value = int_value(this)
     if value is not None and target in (BIGINT, TEXT):
         text = f"{value}L" if target == BIGINT else f"'{value}'"
         return facts.terms.make("lit", "n" if target == BIGINT else "s", text)
@@ -61,10 +65,10 @@ def _cast_literal(target: str, this: Node, facts: Facts) -> Node | None:
     if target != INT or digits is None or not _WHOLE_NUMBER.fullmatch(digits):
         return None
     made = facts.terms.number(int(digits))
-    return made if integer(made) is not None else None
+    return made if int_value(made) is not None else None
 
 
-def calculate(node: Node, facts: Facts) -> Node:
+def simplify_arithmetic(node: Node, facts: Facts) -> Node:
     """Simplify a sum, difference or product with NULL, zero or one."""
     tag = node.tag
     one: Node
@@ -77,10 +81,10 @@ def calculate(node: Node, facts: Facts) -> Node:
         if kind not in _NUMBERS:
             continue
         if constant.tag == "Null" and facts.never_fails(other):
-            return facts.null(kind)
+            return facts.typed_null(kind)
         if constant.tag == "Null" or (tag == "sub" and constant is not two):
             continue
-        value = integer(constant)
+        value = int_value(constant)
         changes_type = kind not in (INT, BIGINT, DOUBLE)
         if value is None or changes_type:
             continue
@@ -93,19 +97,19 @@ def calculate(node: Node, facts: Facts) -> Node:
     return node
 
 
-def divide(node: Node, facts: Facts) -> Node:
+def simplify_division(node: Node, facts: Facts) -> Node:
     """Simplify a division by one."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     one, this = named.get("expression"), named.get("this")
-    by_one = one is not None and this is not None and integer(one) == 1
+    by_one = one is not None and this is not None and int_value(one) == 1
     return this if by_one and this is not None and facts.type(this) == DOUBLE else node
 
 
-def sign(node: Node, facts: Facts) -> Node:
-    """Remove a double negation of a number that is not an integer."""
+def simplify_negation(node: Node, facts: Facts) -> Node:
+    """Remove a double minus, except for integers, whose minimum cannot be negated."""
     inner = node.parts[-1]
     if inner.tag == "Null":
-        return facts.null(DOUBLE)
+        return facts.typed_null(DOUBLE)
     # The minimum of an integer type cannot be negated.
     if node.tag == "neg":
         # The minus of a STRING is a DOUBLE, so the operand's own type decides.
@@ -118,7 +122,7 @@ _JOINED = {TEXT, DATE, BOOL, DOUBLE, "FLOAT<>", *WHOLE, *TIMES}
 _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
-def match(node: Node, facts: Facts) -> Node:
+def simplify_like(node: Node, facts: Facts) -> Node:
     """Rewrite ``s LIKE 'ab%'`` as ``startswith(s, 'ab')``, and similarly for `%` at both ends."""
     _, pattern, _, this = node.parts if len(node.parts) == 4 else (None, None, None, None)
     if pattern is None or this is None:
@@ -126,7 +130,7 @@ def match(node: Node, facts: Facts) -> Node:
     if pattern.tag in ("Any", "All"):
         return _each(node, pattern, this, facts)
     if is_null(pattern) and facts.never_fails(this):
-        return facts.null(BOOL)
+        return facts.typed_null(BOOL)
     text = plain_string(pattern.parts[1]) if pattern.tag == "lit" else None
     if text is None or "_" in text or facts.type(this) != TEXT:
         return node
@@ -149,28 +153,27 @@ def matches_all(node: Node) -> bool:
 
 
 def _each(node: Node, patterns: Node, this: Node, facts: Facts) -> Node:
-    """Rewrite LIKE ANY and LIKE ALL as comparisons with OR and AND."""
     listed = [p for p in patterns.parts if p.__class__ is Node]
     members = [p for one in listed for p in one.parts if p.__class__ is Node]
     if len(listed) != 1 or listed[0].tag != "Tuple" or not members:
         return node
     made = [
-        match(facts.terms.make("Like", "expression", pattern, "this", this), facts)
+        simplify_like(facts.terms.make("Like", "expression", pattern, "this", this), facts)
         for pattern in members
     ]
-    return facts.joined("or" if patterns.tag == "Any" else "and", made)
+    return facts.combine_conditions("or" if patterns.tag == "Any" else "and", made)
 
 
-def not_each(node: Node, facts: Facts) -> Node:
+def negate_each_like(node: Node, facts: Facts) -> Node:
     """Negate each LIKE of a LIKE ANY or LIKE ALL."""
     # NOT LIKE ALL joins the negations by AND, and NOT LIKE ANY joins them by OR.
     inner = node.parts[0]
     if inner.tag not in ("and", "or"):
         return node
-    return facts.joined(inner.tag, [facts.terms.negate(p) for p in inner.parts])
+    return facts.combine_conditions(inner.tag, [facts.terms.negate(p) for p in inner.parts])
 
 
-def string_together(node: Node, facts: Facts) -> Node:
+def simplify_concat(node: Node, facts: Facts) -> Node:
     """Merge nested CONCATs and neighboring literals."""
     flat: list[Node] = []
     for argument in node.parts[1:]:
@@ -196,7 +199,7 @@ def _as_text(node: Node, facts: Facts) -> Node:
     # CONCAT casts its arguments anyway.
     if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
         return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
-    number = integer(node)
+    number = int_value(node)
     return node if number is None else facts.terms.make("lit", "s", f"'{number}'")
 
 
@@ -204,8 +207,8 @@ def _text(node: Node) -> str | None:
     return plain_string(node.parts[1]) if node.tag == "lit" else None
 
 
-def once(node: Node, facts: Facts) -> Node:
-    """Simplify ``upper(upper(s))`` to ``upper(s)``, and similarly for other functions."""
+def drop_repeated_call(node: Node, facts: Facts) -> Node:
+    """Simplify ``upper(upper(s))`` to ``upper(s)``, and similarly for functions like TRIM."""
     name, *arguments = node.parts
     inner = arguments[0] if len(arguments) == 1 else None
     if name not in _TWICE_AS_ONCE or inner is None or inner.__class__ is not Node:
@@ -233,11 +236,11 @@ def pick_field(node: Node, facts: Facts) -> Node:
 def pick_element(node: Node, facts: Facts) -> Node:
     """Simplify ``array(a, b)[0]`` to ``a``, if all elements have the same type."""
     made, at = node.parts
-    place = integer(at)
+    place = int_value(at)
     if made.tag != "call" or made.parts[0] != "array" or place is None:
         return node
     elements = list(made.parts[1:])
-    if not 0 <= place < len(elements) or facts.common(elements) is None:
+    if not 0 <= place < len(elements) or facts.common_type(elements) is None:
         return node
     element: Node = elements[place]
     if element.tag == "Null" or not all(map(facts.never_fails, elements)):
@@ -257,11 +260,11 @@ _COUNTS = WHOLE[:-1]
 """Types of numbers that can be added to a date in Spark."""
 
 
-def days_added(node: Node, facts: Facts) -> Node:
+def as_date_add(node: Node, facts: Facts) -> Node:
     """Rewrite ``p + 1``, ``p + INTERVAL 1 DAY`` and ``date_sub(p, -1)`` as ``date_add(p, 1)``."""
     terms = facts.terms
     if node.tag == "call":
-        days = integer(node.parts[2]) if len(node.parts) == 3 else None
+        days = int_value(node.parts[2]) if len(node.parts) == 3 else None
         if node.parts[0] != "date_sub" or days is None or days == -(2**31):
             return node
         return terms.make("call", "date_add", node.parts[1], terms.number(-days))
@@ -274,7 +277,7 @@ def days_added(node: Node, facts: Facts) -> Node:
     if counted is None:
         return node
     name = "date_add" if node.tag == "add" else "date_sub"
-    return days_added(terms.make("call", name, one, counted), facts)
+    return as_date_add(terms.make("call", name, one, counted), facts)
 
 
 def _days(node: Node, facts: Facts) -> Node | None:
@@ -290,7 +293,7 @@ def _days(node: Node, facts: Facts) -> Node | None:
     return facts.terms.number(days)
 
 
-def field_taken(node: Node, facts: Facts) -> Node:
+def extract_as_function(node: Node, facts: Facts) -> Node:
     """Rewrite ``extract(YEAR FROM p)`` and ``date_part('year', p)`` as ``year(p)``."""
     if len(node.parts) != 3 or node.parts[1].tag != "unit":
         return node
@@ -300,7 +303,7 @@ def field_taken(node: Node, facts: Facts) -> Node:
     return facts.terms.make("call", _FIELDS[field] or field, of)
 
 
-def date_made(node: Node, facts: Facts) -> Node:
+def to_date_as_cast(node: Node, facts: Facts) -> Node:
     """Rewrite ``to_date(q)`` and ``to_timestamp(q)`` without a format as casts."""
     if len(node.parts) != 2 or facts.type(node.parts[1]) not in (DATE, TEXT, *TIMES):
         return node

@@ -12,7 +12,7 @@ import re
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
-from vde_dagster.semantics.algebra.nodes import Node, integer, is_plain_date, plain_string
+from vde_dagster.semantics.algebra.nodes import Node, int_value, is_plain_date, plain_string
 from vde_dagster.semantics.simplify.facts import DATE, DOUBLE, TEXT, TIMES, WHOLE, Facts
 
 _NUMBER = re.compile(r"(-?(?:\d+\.?\d*|\.\d+)(?:E[+-]?\d+)?)(L|S|Y|D|BD)?", re.IGNORECASE)
@@ -23,7 +23,7 @@ _MOST_SCALE = 18
 """Maximum number of decimals that leaves enough digits for a BIGINT."""
 
 
-def compared_alike(node: Node, facts: Facts) -> Node:
+def shorten_compared_literal(node: Node, facts: Facts) -> Node:
     """Replace the literal of a comparison by the shortest equivalent literal.
 
     ``i = 1.0``, ``d > 0.00`` and ``dec <= 1L`` become comparisons with INTs, and
@@ -45,7 +45,7 @@ _LITERALS = ("lit", "typed literal")
 _CONSTANTS = (*_LITERALS, "cast")
 
 
-def listed_alike(node: Node, facts: Facts) -> Node:
+def in_list_as_ints(node: Node, facts: Facts) -> Node:
     """Rewrite the numbers of an IN as INTs, if all of them are whole numbers."""
     this, listed = node.parts
     made = [_whole_number(member, this, facts) for member in listed.parts]
@@ -56,7 +56,7 @@ def listed_alike(node: Node, facts: Facts) -> Node:
 
 
 def _literal_beside(literal: Node, other: Node, facts: Facts) -> Node:
-    if literal.tag == "lit" and integer(literal) is not None:
+    if literal.tag == "lit" and int_value(literal) is not None:
         return literal
     whole = _whole_number(literal, other, facts)
     return whole if whole is not None else _instant(literal, other, facts)
@@ -103,7 +103,6 @@ _NAMES = {"TIMESTAMPTZ<>": "timestamp", "TIMESTAMPLTZ<>": "timestamp"} | {
 
 
 def _instant(literal: Node, other: Node, facts: Facts) -> Node:
-    """Replace a text, DATE or cast in a comparison with a time by the same TIMESTAMP literal."""
     kind = facts.type(other)
     if kind not in TIMES or other.tag in ("lit", "typed literal"):
         return literal
@@ -165,13 +164,13 @@ def _prefix(node: Node, call: Node, literal: Node, facts: Facts) -> Node:
     text = plain_string(literal.parts[1])
     if not text or not text.isascii() or facts.type(this) != TEXT:
         return node
-    if integer(start) != 1 or integer(size) != len(text):
+    if int_value(start) != 1 or int_value(size) != len(text):
         return node
     made = facts.terms.make("call", "startswith", this, literal)
     return made if node.tag == "eq" else facts.terms.make("not", made)
 
 
-def quotient_alike(node: Node, facts: Facts) -> Node:
+def drop_double_casts(node: Node, facts: Facts) -> Node:
     """Rewrite ``CAST(i AS DOUBLE) / 2`` as ``i / 2``, which Spark computes with DOUBLEs."""
     named = dict(zip(node.parts[::2], node.parts[1::2], strict=True))
     this, by = named.get("this"), named.get("expression")
@@ -186,9 +185,8 @@ def quotient_alike(node: Node, facts: Facts) -> Node:
 
 
 def _whole_in_double(node: Node, facts: Facts) -> Node:
-    """Remove a DOUBLE cast or suffix from an operand of `/`."""
     # Spark converts the operands of `/` to DOUBLE.
-    if node.tag == "lit" and node.parts[0] == "n" and integer(node) is None:
+    if node.tag == "lit" and node.parts[0] == "n" and int_value(node) is None:
         found = _NUMBER.fullmatch(node.parts[1])
         suffix = (found[2] or "").upper() if found is not None else ""
         exact = suffix in ("L", "S", "Y", "D") or (not suffix and "E" in node.parts[1])
@@ -204,7 +202,7 @@ def _whole_in_double(node: Node, facts: Facts) -> Node:
 _MONTHS = re.compile(r"'?([+-]?\d{1,6})'? (MONTH|YEAR)")
 
 
-def months_added(node: Node, facts: Facts) -> Node:
+def as_add_months(node: Node, facts: Facts) -> Node:
     """Rewrite ``p + INTERVAL 1 MONTH`` of a date as ``add_months(p, 1)``."""
     one, two = node.parts
     if node.tag == "add" and facts.type(two) == DATE:
@@ -220,7 +218,7 @@ def months_added(node: Node, facts: Facts) -> Node:
     return facts.terms.make("call", "add_months", one, facts.terms.number(months))
 
 
-def two_numbers(node: Node, facts: Facts) -> Node:
+def between_as_in(node: Node, facts: Facts) -> Node:
     """Rewrite ``i BETWEEN 1 AND 2`` as ``i IN (1, 2)``, and its negation as NOT IN."""
     if node.tag not in ("and", "or"):
         return node
@@ -238,9 +236,11 @@ def two_numbers(node: Node, facts: Facts) -> Node:
         if 0 <= high - low <= 1:
             values = dict.fromkeys((low, high))
             equal = [terms.compare("eq", this, terms.number(value)) for value in values]
-            listed = facts.joined("or", equal)
+            listed = facts.combine_conditions("or", equal)
             rest = [part for part in node.parts if part is not first and part is not last]
-            return facts.joined(node.tag, [*rest, terms.negate(listed) if turned else listed])
+            return facts.combine_conditions(
+                node.tag, [*rest, terms.negate(listed) if turned else listed]
+            )
     return node
 
 
@@ -250,8 +250,8 @@ def _end_of_range(part: Node, facts: Facts) -> tuple[Node, str, int] | None:
     one, two = part.parts
     strict = part.tag == "lt"
     for this, literal, side in ((two, one, "low"), (one, two, "high")):
-        value = integer(literal)
-        if value is None or integer(this) is not None or facts.type(this) not in WHOLE:
+        value = int_value(literal)
+        if value is None or int_value(this) is not None or facts.type(this) not in WHOLE:
             continue
         moved = value + (strict if side == "low" else -strict)
         return (this, side, moved) if -_LARGEST_INT <= moved < _LARGEST_INT else None

@@ -20,19 +20,19 @@ from vde_dagster.semantics.algebra.nodes import (
     Rel,
     SetOperation,
     Terms,
-    null_test,
-    plain_total,
+    null_test_operand,
+    simple_aggregate,
 )
-from vde_dagster.semantics.simplify.booleans import true_where
-from vde_dagster.semantics.simplify.choices import choose
+from vde_dagster.semantics.simplify.booleans import simplify_condition
+from vde_dagster.semantics.simplify.choices import simplify_case
 from vde_dagster.semantics.simplify.facts import INTEGERS, Facts, is_null, value_type
 from vde_dagster.semantics.simplify.nested_queries import (
     OF_A_SET,
     ignores_repeats,
+    is_changed_by_ungrouping,
     is_exact,
-    shows_grouping,
 )
-from vde_dagster.semantics.simplify.parts import Parts, Uses
+from vde_dagster.semantics.simplify.parts import ColumnUses, QueryParts
 
 _SAME_FOR_DISTINCT = OF_A_SET | {"collect_set"}
 _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
@@ -43,18 +43,22 @@ _WITHOUT_NULLS = _SAME_FOR_DISTINCT | {
 """Functions of one argument that ignore rows with NULL as argument."""
 
 
-def total(body: Node, facts: Facts) -> Node:
-    """Rewrite an aggregate function, with arguments and FILTER, to its canonical form."""
+def simplify_aggregate(body: Node, facts: Facts) -> Node:
+    """Simplify an aggregate function such as `count(1) FILTER (WHERE p)`."""
     if body.tag == "Filter":
-        return _filtered(total(body.parts[0], facts), true_where(body.parts[-1], facts), facts)
-    plain = plain_total(body)
+        return _filtered(
+            simplify_aggregate(body.parts[0], facts),
+            simplify_condition(body.parts[-1], facts),
+            facts,
+        )
+    plain = simple_aggregate(body)
     if plain is None:
         return body
     name, of = plain
     if of.tag == "Distinct" and name in _SAME_FOR_DISTINCT and of.parts[:2] == ("expressions", 1):
         return facts.terms.make("call", name, of.parts[2])
     if name == "count_if":
-        return _counted(true_where(of, facts), facts)
+        return _counted(simplify_condition(of, facts), facts)
     return _count(of, body, facts) if name == "count" else body
 
 
@@ -70,9 +74,11 @@ def _filtered(body: Node, condition: Node, facts: Facts) -> Node:
     if of.tag == "Distinct":
         if of.parts[:2] != ("expressions", 1):
             return terms.make("Filter", body, condition)
-        inner = choose(terms.make("case", condition, of.parts[2]), facts)
+        inner = simplify_case(terms.make("case", condition, of.parts[2]), facts)
         return terms.make("call", name, terms.make("Distinct", "expressions", 1, inner))
-    return total(terms.make("call", name, choose(terms.make("case", condition, of), facts)), facts)
+    return simplify_aggregate(
+        terms.make("call", name, simplify_case(terms.make("case", condition, of), facts)), facts
+    )
 
 
 def _counted(condition: Node, facts: Facts) -> Node:
@@ -80,14 +86,13 @@ def _counted(condition: Node, facts: Facts) -> Node:
         if condition.parts[0]:
             return facts.terms.make("count rows")
         condition = facts.terms.boolean(False)
-    tested = null_test(condition.parts[0]) if condition.tag == "not" else None
+    tested = null_test_operand(condition.parts[0]) if condition.tag == "not" else None
     if tested is not None:
         return facts.terms.make("call", "count", tested)
     return facts.terms.make("call", "count_if", condition)
 
 
 def _count(argument: Node, body: Node, facts: Facts) -> Node:
-    """Simplify COUNT of an expression to a count of rows, if possible."""
     if argument.tag == "Distinct":
         return body
     if is_null(argument):
@@ -99,7 +104,7 @@ def _count(argument: Node, body: Node, facts: Facts) -> Node:
         if facts.never_null(value) and facts.never_fails(value):
             return _counted(condition, facts)
     if argument.tag == "case" and len(argument.parts) == 3 and is_null(argument.parts[1]):
-        tested, value = null_test(argument.parts[0]), argument.parts[2]
+        tested, value = null_test_operand(argument.parts[0]), argument.parts[2]
         if tested is not None and facts.never_null(value) and facts.never_fails(value):
             return facts.terms.make("call", "count", tested)
     return body
@@ -109,24 +114,24 @@ _STEPS = {("sum", "sum"), ("sum", "count"), ("min", "min"), ("max", "max")}
 """Pairs of an outer and an inner function that can be replaced by the inner function."""
 
 
-def merge_totals(parts: Parts) -> None:
-    """Merge a grouping over another grouping into one grouping."""
-    if sum(source.op == "agg" for source in parts.derived()) < 2:
+def merge_groupings(parts: QueryParts) -> None:
+    """Merge a GROUP BY over a subquery with GROUP BY into one, as for a sum of counts."""
+    if sum(source.op == "agg" for source in parts.derived_sources()) < 2:
         return
-    uses = Uses.collect(parts.top)
+    uses = ColumnUses.collect(parts.top)
     for group in [g for g in parts.groups if g in uses.groups]:
         for source in group.sources:
             if isinstance(source, Derived) and source.op == "agg" and len(source.keys) == 1:
                 for inner in list(source.group.sources):
                     if _merge(source, inner, uses, parts):
-                        uses = Uses.collect(parts.top)
+                        uses = ColumnUses.collect(parts.top)
 
 
-def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
+def _merge(outer: Derived, inner: Any, uses: ColumnUses, parts: QueryParts) -> bool:
     if inner in parts.frozen or outer.group in parts.shared:
         return False
     if isinstance(inner, SetOperation):
-        if inner.op != "union" or not inner.alike:
+        if inner.op != "union" or not inner.has_common_types:
             return False
         steps = _Steps(outer, inner, uses, parts.terms)
         return steps.merges_with_union(inner) and _put_union(inner, steps, parts)
@@ -140,7 +145,7 @@ def _merge(outer: Derived, inner: Any, uses: Uses, parts: Parts) -> bool:
         parts.terms.make("ref", inner, i): inner.columns[i] for i in uses.columns.get(inner, ())
     }
     parts.replace(steps.merged)
-    parts.dissolve(inner, outer.group, known)
+    parts.inline_source(inner, outer.group, known)
     outer.group.sorts.append(parts.terms.make("regrouped", *keys))
     return True
 
@@ -154,12 +159,11 @@ class _Steps:
 
     outer: Derived
     inner: Any
-    uses: Uses
+    uses: ColumnUses
     terms: Terms
     merged: dict[Node, Node] = field(default_factory=dict)
 
     def merges_with_grouping(self, inner: Derived) -> bool:
-        """Return whether all outer aggregates can be merged with an inner grouping's aggregates."""
         keys = set(inner.keys[0].parts)
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
@@ -167,7 +171,7 @@ class _Steps:
         facts = Facts(self.terms)
         for i in self._used():
             key, column = inner.columns[i], self.terms.make("ref", inner, i)
-            if key in keys and shows_grouping(key, column, self.uses, facts):
+            if key in keys and is_changed_by_ungrouping(key, column, self.uses, facts):
                 return False
         totals = {i: inner.columns[i] for i in self._used() if inner.columns[i] not in keys}
         for i, total in totals.items():
@@ -176,7 +180,6 @@ class _Steps:
         return self._rest_are_of_sets(alone)
 
     def merges_with_union(self, union: SetOperation) -> bool:
-        """Return whether all outer aggregates can be merged with those in UNION ALL branches."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
             return False
@@ -259,7 +262,7 @@ class _Steps:
         return bool(self.merged) and not (alone and rest) and all(ignores_repeats(n) for n in rest)
 
 
-def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
+def _put_union(union: SetOperation, steps: _Steps, parts: QueryParts) -> bool:
     """Replace groupings in the branches of a UNION ALL by the rows that they group."""
     groupings = [_only_grouping(branch) for branch in union.branches]
     if not all(map(parts.is_grouping, groupings)):
@@ -277,7 +280,7 @@ def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
                 kind = value_type(of)
                 output.node, output.type = of, exp.DataType(this=kind) if kind else output.type
         known = {terms.make("ref", grouping, i): node for i, node in enumerate(grouping.columns)}
-        parts.dissolve(grouping, branch.group, known)
+        parts.inline_source(grouping, branch.group, known)
     parts.replace(steps.merged)
     steps.outer.group.sorts.append(terms.make("regrouped"))
     return True
@@ -303,7 +306,7 @@ def _name(total: Node) -> str | None:
     body = total.parts[0]
     if total.tag != "aggregate" or body.tag == "count rows":
         return "count" if total.tag == "aggregate" else None
-    plain = plain_total(body)
+    plain = simple_aggregate(body)
     return plain[0] if plain is not None and plain[1].tag != "Distinct" else None
 
 

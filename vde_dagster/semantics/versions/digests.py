@@ -40,7 +40,7 @@ from vde_dagster.semantics.algebra.nodes import (
     sources_in,
 )
 from vde_dagster.semantics.algebra.uniqueness import is_lookup
-from vde_dagster.semantics.simplify.implied_conditions import EQUAL, interchangeable
+from vde_dagster.semantics.simplify.implied_conditions import EQUAL, find_interchangeable
 
 _MAX_NUMBERINGS = 24
 
@@ -50,34 +50,31 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 
 class Digester:
-    """Hashes one query.
-
-    The method `version` may be called only once.
-    """
+    """Hashes one bound query; the method `digest_query` may be called only once."""
 
     def __init__(self) -> None:
         # By frame and source; what is the same in every frame, by None and source.
-        self._closed: dict[tuple[Frame | None, Any], Closed] = {}
+        self._closed: dict[tuple[Frame | None, Any], HashedGroup] = {}
         self._branches_of: dict[tuple[Frame | None, Any], Branches] = {}
         self._lasting: dict[Any, bytes] = {}
         self._of_sets: dict[tuple[Frame, Derived], Frame] = {}
 
-    def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
-        """Return the digest of a query's rows and the digests of its output columns."""
+    def digest_query(self, rel: Rel) -> tuple[bytes, list[bytes]]:
+        """Return the hash of a query's rows, and a hash per output column."""
         return self._rel(rel, None)
 
     def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
         closed = self._close(rel.group, parent, [o.node for o in rel.outputs])
         return closed.rows, [self._output(o.node, closed) for o in rel.outputs]
 
-    def _output(self, node: Node, closed: Closed) -> bytes:
+    def _output(self, node: Node, closed: HashedGroup) -> bytes:
         if closed.sole is not None and node.tag == "ref" and node.parts[0] is closed.sole:
             return self._column(node.parts[0], node.parts[1], closed.frame)
         return self.node(node, closed.frame)
 
     # groups
 
-    def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
+    def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> HashedGroup:
         """Hash a group.
 
         If sources have equal hashes, the digests of `tail` determine their order.
@@ -86,7 +83,7 @@ class Digester:
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
 
-        def numbered(numbers: dict[int, int]) -> Closed:
+        def numbered(numbers: dict[int, int]) -> HashedGroup:
             labels = {s: digest_values("source", rows[i], numbers[i]) for i, s in enumerate(free)}
             return self._numbered(group, Frame(parent, labels), rows)
 
@@ -102,7 +99,7 @@ class Digester:
         if ways == 1 or ways > _MAX_NUMBERINGS:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
             return numbered(numbers)
-        best: tuple[Any, Closed] | None = None
+        best: tuple[Any, HashedGroup] | None = None
         for choice in product(*(product(*map(permutations, parts)) for parts in alike)):
             numbers = {i: n for orders in choice for n, i in enumerate(chain(*orders))}
             closed = numbered(numbers)
@@ -131,8 +128,7 @@ class Digester:
             marks = found
         return marks
 
-    def _numbered(self, group: Group, frame: Frame, rows: list[bytes]) -> Closed:
-        """Hash a group whose independent sources already have labels."""
+    def _numbered(self, group: Group, frame: Frame, rows: list[bytes]) -> HashedGroup:
         free = list(frame.labels)
         equal = self._equalities(group, frame)
         labels = sorted(frame.labels.values())
@@ -149,13 +145,13 @@ class Digester:
             label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
         if group.conditions and all(map(is_false, group.conditions)):
-            return Closed(digest_values("no rows"), frame)
+            return HashedGroup(digest_values("no rows"), frame)
         asked = {self.node(c, frame) for c in group.conditions if c not in equal}
         where = sorted(asked.union(equal.values()))
         if len(free) == 1 and not dependent and not where:
-            return Closed(rows[0], frame, free[0])
+            return HashedGroup(rows[0], frame, free[0])
         parts: list[Any] = [len(labels), *labels, len(dependent), *sorted(dependent), *where]
-        return Closed(digest_all("group", parts), frame)
+        return HashedGroup(digest_all("group", parts), frame)
 
     def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
         """Return digests of the conditions that make columns equal.
@@ -168,17 +164,16 @@ class Digester:
         for c in group.conditions:
             if c.tag not in EQUAL or any(p.tag != "ref" or p.parts[0] not in own for p in c.parts):
                 continue
-            if interchangeable([c]).all():
+            if find_interchangeable([c]).all():
                 of.update({p: self._reference(p, frame) for p in c.parts})
                 made[c] = digest_all(c.tag, sorted(of[p] for p in c.parts))
-        for members in interchangeable(made).all():
+        for members in find_interchangeable(made).all():
             frame.instead.update(dict.fromkeys(members, min(members, key=of.__getitem__)))
         return made
 
     # sources
 
-    def _inner(self, source: Derived, frame: Frame) -> Closed:
-        """Hash the group inside a derived source, or return its cached hash."""
+    def _inner(self, source: Derived, frame: Frame) -> HashedGroup:
         around = frame if _is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
@@ -252,17 +247,16 @@ class Digester:
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
-        """Return the digests of a set operation's queries, sorted if their order is irrelevant."""
         key = (frame if _is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
             made = [self._rel(branch, frame) for branch in source.branches]
-            if source.alike and not source.op.startswith("except"):
+            if source.has_common_types and not source.op.startswith("except"):
                 made.sort()
             self._branches_of[key] = made
         return made
 
-    def _full(self, source: FullJoin, frame: Frame) -> Closed:
+    def _full(self, source: FullJoin, frame: Frame) -> HashedGroup:
         known = self._closed.get((frame, source))
         if known is not None:
             return known
@@ -274,13 +268,13 @@ class Digester:
         self._closed[frame, source] = best
         return best
 
-    def _joined(self, source: FullJoin, sides: list[Closed], frame: Frame) -> Closed:
+    def _joined(self, source: FullJoin, sides: list[HashedGroup], frame: Frame) -> HashedGroup:
         inside = Frame(frame)
         for i, side in enumerate(sides):
             for one, label in side.frame.labels.items():
                 inside.labels[one] = digest_values("side", i, side.rows, label)
         where = sorted({self.node(c, inside) for c in source.conditions})
-        return Closed(digest_all("full", [*(side.rows for side in sides), *where]), inside)
+        return HashedGroup(digest_all("full", [*(side.rows for side in sides), *where]), inside)
 
     def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
         if source.__class__ is Leaf:
@@ -327,7 +321,7 @@ class Digester:
     # expressions
 
     def node(self, node: Node, frame: Frame) -> bytes:
-        """Return the digest of an expression in a frame."""
+        """Return the hash of an expression; references are hashed by the labels in `frame`."""
         known = frame.memo.get(node)
         if known is None:
             known = frame.memo[node] = self._node(node, frame)
@@ -363,7 +357,6 @@ class Digester:
         return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
     def _window(self, node: Node, frame: Frame) -> bytes:
-        """Hash a window function, together with the rows that it reads and its current row."""
         group: Group = node.parts[0]
         ties: bool = node.parts[1]
         level, home = frame.find_home(group.sources)
@@ -381,7 +374,7 @@ class Digester:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The labels of a group's sources.
+    """The labels that references to a query's tables are hashed by.
 
     Args:
         parent: The frame of the enclosing query.
@@ -394,7 +387,7 @@ class Frame:
     memo: dict[Any, bytes] = field(default_factory=dict)
 
     def find_home(self, sources: Iterable[Any]) -> tuple[int, Frame]:
-        """Return the frame that contains the sources, and its number of levels above this frame."""
+        """Return the frame that contains the tables, and how many queries out it is."""
         level, home = 0, self
         while not all(map(home.labels.__contains__, sources)):
             if home.parent is None:
@@ -404,8 +397,8 @@ class Frame:
 
 
 @dataclass(slots=True, eq=False)
-class Closed:
-    """Result of hashing a group.
+class HashedGroup:
+    """The hash of a group's rows, and the frame with its labels.
 
     `sole` is the group's only source, if the group has exactly the rows of this source.
     """
@@ -416,7 +409,6 @@ class Closed:
 
 
 def _is_dependent(source: Any) -> bool:
-    """Return whether a source's rows depend on other sources of its query or of outer queries."""
     if isinstance(source, Derived):
         return source.op == "left" or source.correlation.found
     if isinstance(source, (SetOperation, FullJoin)):
@@ -429,7 +421,6 @@ def _count_orders(classes: Iterable[list[int]]) -> int:
 
 
 def _split_by_conditions(members: list[int], asked: list[bytes]) -> list[list[int]]:
-    """Split sources into lists with equal digests of conditions, sorted by these digests."""
     found: dict[bytes, list[int]] = {}
     for i in members:
         found.setdefault(asked[i], []).append(i)

@@ -30,7 +30,7 @@ _STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS f
 
 
 class Source(NamedTuple):
-    """A column whose values go into an output column, and the kind of use."""
+    """A table's column whose values go into an output column."""
 
     table: str
     column: str
@@ -38,7 +38,7 @@ class Source(NamedTuple):
 
 
 class IndirectSource(NamedTuple):
-    """A column that only affects which rows or values are returned, and the kind of use."""
+    """A table's column that affects an output without going into it, as in WHERE or ORDER BY."""
 
     table: str
     column: str
@@ -70,7 +70,7 @@ EVERY_COLUMN = "*"
 
 
 def unknown_sources(leaves: Iterable[Leaf]) -> tuple[IndirectSource, ...]:
-    """Return all columns of the tables as sources of unknown kind."""
+    """Return all columns of the tables as sources, when a query could not be analyzed."""
     # An unsupported query may use any column.
     found = {
         (leaf.table, column)
@@ -85,25 +85,25 @@ _NOTHING: Deciding = frozenset()
 
 
 def trace_lineage(rel: Rel, leaves: Iterable[Leaf] = ()) -> ColumnLineage:
-    """Return the lineage of a query's outputs.
+    """Return the source columns of each output of a query.
 
     `leaves` are the tables that the query reads.
     """
-    tracer = Tracer(leaves)
+    tracer = LineageTracer(leaves)
     rows = tracer.group(rel.group)
     # Columns that decide the rows under a window are listed once, as deciding rows.
     around = {one for one in rows if one.kind not in ("conditional", "window")}
     columns: dict[str, tuple[Source, ...]] = {}
     conditions: dict[str, tuple[IndirectSource, ...]] = {}
     for output in rel.outputs:
-        flows = tracer.direct(output.node)
+        flows = tracer.direct_sources(output.node)
         columns[output.name] = tuple(sorted(Source(*read, kind) for read, kind in flows.items()))
         conditions[output.name] = tuple(sorted(tracer.conditions(output.node) - around))
     return ColumnLineage(columns, conditions, tuple(sorted(rows)))
 
 
-class Tracer:
-    """Follows column references of one query down to columns of tables."""
+class LineageTracer:
+    """Follows the columns of one query back to columns of tables."""
 
     def __init__(self, leaves: Iterable[Leaf] = ()) -> None:
         self._leaves = leaves
@@ -111,7 +111,7 @@ class Tracer:
         self._conditions: dict[Node, Deciding] = {}
         self._groups: dict[Group, Deciding] = {}
 
-    def direct(self, node: Node) -> Flows:
+    def direct_sources(self, node: Node) -> Flows:
         known = self._direct.get(node)
         if known is None:
             known = self._direct[node] = self._flows(node)
@@ -122,47 +122,47 @@ class Tracer:
         if tag == "ref":
             return self._reference(parts[0], parts[1])
         if tag == "case":
-            return _merge([self.direct(v) for v in case_values(node)], "transformation")
+            return _merge([self.direct_sources(v) for v in case_values(node)], "transformation")
         if tag in AGGREGATES:
-            return _merge([self.direct(parts[0])], "aggregation")
+            return _merge([self.direct_sources(parts[0])], "aggregation")
         if tag == "window":
-            return _merge([self.direct(parts[2])], "transformation")
+            return _merge([self.direct_sources(parts[2])], "transformation")
         if tag == "Filter":
-            return self.direct(parts[0])
+            return self.direct_sources(parts[0])
         if tag == "exists":
             return {}
         flows: list[Flows] = []
         for part in parts:
             if part.__class__ is Node:
-                flows.append(self.direct(part))
+                flows.append(self.direct_sources(part))
             elif part.__class__ is Rel:
-                flows += [self.direct(o.node) for o in part.outputs]
+                flows += [self.direct_sources(o.node) for o in part.outputs]
         return _merge(flows, "transformation")
 
     def _reference(self, source: Any, key: Any) -> Flows:
         if isinstance(source, Leaf):
             return {(source.table, key): "identity"}
         if isinstance(source, (Derived, FullJoin)):
-            return self.direct(source.columns[key])
+            return self.direct_sources(source.columns[key])
         if isinstance(source, SetOperation):
             # EXCEPT and INTERSECT choose among the rows of the first.
             branches = source.branches if source.op == "union" else source.branches[:1]
-            return _merge([self.direct(b.outputs[key].node) for b in branches], "identity")
+            return _merge([self.direct_sources(b.outputs[key].node) for b in branches], "identity")
         if isinstance(source, Generator):
-            return _merge([self.direct(a) for a in source.args], "transformation")
+            return _merge([self.direct_sources(a) for a in source.args], "transformation")
         if isinstance(source, Constant):
             # The rows of a lateral VALUES may name columns.
-            cells = [self.direct(row[key]) for row in source.rows if key < len(row)]
+            cells = [self.direct_sources(row[key]) for row in source.rows if key < len(row)]
             return _merge(cells, "transformation")
         return {}
 
     def _used(self, node: Node, kind: IndirectKind) -> Iterator[IndirectSource]:
-        for table, column in self.direct(node):
+        for table, column in self.direct_sources(node):
             yield IndirectSource(table, column, kind)
         yield from self.conditions(node)
 
     def conditions(self, node: Node) -> Deciding:
-        """Return the indirect sources in an expression, such as columns in CASE conditions."""
+        """Return the columns that decide an expression's value, as in CASE WHEN."""
         known = self._conditions.get(node)
         if known is None:
             is_column = node.tag == "ref" and node.parts[0].__class__ is Leaf
@@ -201,7 +201,7 @@ class Tracer:
                     yield from self.conditions(output.node)
 
     def group(self, group: Group) -> Deciding:
-        """Return the columns that determine which rows a group has."""
+        """Return the columns that decide which rows a SELECT has, as in WHERE and ON."""
         known = self._groups.get(group)
         if known is None:
             self._groups[group] = frozenset()  # A window in a condition is over its own group.
@@ -248,7 +248,6 @@ class Tracer:
 
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
-    """Merge the sources of several expressions."""
     if len(flows) == 1:
         return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}

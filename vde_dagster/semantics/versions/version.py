@@ -18,7 +18,7 @@ OTHER_COLUMNS = "*"
 
 
 def canonicaliser() -> str:
-    """Return the versions of the hash rules and of SQLGlot."""
+    """Return the version of the hash rules together with SQLGlot's version."""
     # Both affect the hashes. A snapshot stores this value, and its definition is hashed again if
     # the value differs later.
     return f"{CANONICALISER_VERSION}/sqlglot {_sqlglot_version()}"
@@ -26,7 +26,7 @@ def canonicaliser() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SemanticVersion:
-    """The hashes of a query's rows and of its columns.
+    """The hashes that identify a query's result: one of its rows, and one per output column.
 
     If two models have equal `rows`, their columns with equal hashes have the same rows on any data.
     A row that occurs several times occurs equally often in both results.
@@ -54,12 +54,12 @@ def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
 
 
 def leaf_rows(table: str) -> bytes:
-    """Return the row version of an external table."""
+    """Return the hash that identifies the rows of a table that no query defines."""
     return digest_values("external rows", table)
 
 
 def leaf_column(table: str, column: str, type_text: str) -> bytes:
-    """Return the version of one column of an external table."""
+    """Return the hash of one column of a table that no query defines."""
     text = " ".join(type_text.split())
     # Names of a struct's fields are data, with their case.
     return digest_values("external column", table, column, text if "<" in text else text.upper())
@@ -95,7 +95,6 @@ _WRITTEN = re.compile(r"""^__version__\b[^'"\n]*['"]([^'"]+)['"]""", re.MULTILIN
 
 
 def _sqlglot_version() -> str:
-    """Return the version of SQLGlot without importing it."""
     spec = find_spec("sqlglot")
     written = Path(spec.origin or "").parent / "_version.py" if spec is not None else None
     if written is not None and written.is_file():

@@ -276,9 +276,9 @@ def _in_query(reading: Reading, at: At) -> Iterator[Completion]:
     if at.qualifier:
         return
     yield from (Completion(alias, "table", name) for alias, name in tables if alias)
-    for function in sorted(spark_functions.names()):
+    for function in sorted(spark_functions.function_names()):
         said = spark_functions.arguments_text(function)
-        what = spark_functions.kind(function) or ""
+        what = spark_functions.function_kind(function) or ""
         yield Completion(function, "function", f"{what}, arguments: {said}")
 
 

@@ -72,7 +72,7 @@ def _active(parameters: tuple[str, ...], commas: int) -> int:
 
 
 def _function(name: str) -> Signature | None:
-    kind = spark_functions.kind(name)
+    kind = spark_functions.function_kind(name)
     if kind is None:
         return None
     least, most = spark_functions.argument_counts(name)
