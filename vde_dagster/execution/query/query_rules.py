@@ -61,7 +61,7 @@ _RAW = "or, on your own machine, add --raw"
 
 
 def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
-    """Refuse a query that does more than read an environment's models and external tables.
+    """Refuse a query that does more than read an environment's models and their external tables.
 
     Raises:
         UsageError: The text is not a query, or reads or calls something else.
@@ -91,7 +91,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse SQL with a variable such as `${env:HOME}`."""
+    """Refuse SQL that contains a variable such as `${env:HOME}`."""
     # Spark replaces variables before it parses the SQL, also in strings.
     if "${" in sql:
         raise UsageError(

@@ -21,7 +21,7 @@ import dagster as dg
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
+from vde_dagster.execution.unit_testing.test_report import DifferenceRecord, TestRecord
 
 # What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
 from vde_dagster.orchestration.dagster_private import (
@@ -381,7 +381,7 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 
 
 def unit_test_event(
-    context: ProjectionContext, test: ToldTest, snapshot: Snapshot
+    context: ProjectionContext, test: TestRecord, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
     """Return the event for the result of a unit test that ran with a plan."""
     evaluation = unit_test_evaluation(context.catalog, test, snapshot)
@@ -399,7 +399,7 @@ def unit_test_event(
     )
 
 
-def decides(store: StateStore, test: ToldTest) -> bool:
+def decides(store: StateStore, test: TestRecord) -> bool:
     """Check whether a test result sets the status of its check, or only belongs to its plan."""
     shown = store.environments.entry(PRODUCTION, test.model)
     if shown is None:
@@ -409,7 +409,7 @@ def decides(store: StateStore, test: ToldTest) -> bool:
 
 
 def unit_test_evaluation(
-    catalog: AssetCatalog, test: ToldTest, snapshot: Snapshot
+    catalog: AssetCatalog, test: TestRecord, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of a unit test, with the rows that differ."""
     own = UnitTest(test.test, test.model, SourceLocation(Path(test.file)), (), None)
@@ -444,15 +444,15 @@ def unit_test_evaluation(
     )
 
 
-def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
+def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
     """Yield two results per unit test: the latest result that sets the status of its check, and
     the latest of the other results.
     """
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
-    latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
+    latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}
     for record in context.store.outbox.with_kind("test") if declared else ():
-        test = ToldTest.from_json(record.subject)
+        test = TestRecord.from_json(record.subject)
         if test.plan not in busy and (test.model, test.test, test.file) in declared:
             key = (test.model, test.test, test.file, decides(context.store, test))
             latest.pop(key, None)
@@ -460,7 +460,7 @@ def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[Told
     yield from latest.values()
 
 
-def _difference(found: ToldDifference) -> str:
+def _difference(found: DifferenceRecord) -> str:
     """Format missing and unexpected rows in one table, marked in the table's first column."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}

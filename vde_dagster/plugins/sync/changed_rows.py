@@ -159,7 +159,7 @@ def _by_spark(
             query = f"SELECT * FROM {quote(model.namespace, model.name)}"
             rows = workspace.queries.run_arrow(f"{name}@{until}", query).value
             return rows, rows.slice(0, 0), read.changes.why
-        own = read.rows.drop_columns([mark for mark, _ in read.changes.marks])
+        own = read.rows.drop_columns([mark for mark, _ in read.changes.change_columns])
         came = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
         return own.filter(came), own.filter(pc.invert(came)), None
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from vde_dagster.base.json_values import text_value
 from vde_dagster.base.texts import count
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.plans.render_model import Evaluated
+from vde_dagster.execution.plans.render_model import EvaluatedRows
 from vde_dagster.execution.published_version import require_environment
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.programs.editor.desk import EditorMemo
@@ -127,7 +127,7 @@ class Runner:
             self._workspace.close()
 
 
-def _table(what: Runnable, environment: str, found: Evaluated, limit: int) -> str:
+def _table(what: Runnable, environment: str, found: EvaluatedRows, limit: int) -> str:
     rows = [[_cell(text_value(value)) for value in row] for row in found.rows]
     table = [[_cell(name) for name, _ in found.columns], ["---"] * len(found.columns), *rows]
     told = [f"{count(len(rows), 'row')} of `{environment}`"]
