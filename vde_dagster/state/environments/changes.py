@@ -20,7 +20,7 @@ _ENTRY, _PIN = schema.entries.c, schema.pins.c
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Range of an environment's versions, in which the rows of a model stay the same."""
+    """Range of an environment's versions that have the same rows of a model."""
 
     first: int
     end: int | None
@@ -29,7 +29,7 @@ class ChangePoint:
 
 
 def change_points(database: Database, environment: str, model: ModelName) -> list[ChangePoint]:
-    """Return the ranges of versions in which a model's rows stay the same, oldest first.
+    """Return the ranges of versions that have the same rows of a model, oldest first.
 
     For a model without a table, changes of its parents' rows are not included.
     """

@@ -216,7 +216,7 @@ class EnvironmentStore:
         return replace(environment, version=version)
 
     def expire(self, name: str, at: datetime | None) -> None:
-        """Set the time from which the janitor may drop an environment."""
+        """Let an environment expire at a time, so that the janitor drops it; None for never."""
         if name == PRODUCTION and at is not None:
             raise UsageError(f"'{PRODUCTION}' cannot expire", hint="name another environment")
 

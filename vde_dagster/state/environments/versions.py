@@ -218,7 +218,7 @@ class ShownStore:
     def tables_in(
         self, connection: Connection, environment: str, ids: Iterable[str]
     ) -> frozenset[str]:
-        """Return those of some tables that the current version of an environment shows."""
+        """Return the given tables that the current version of an environment shows."""
         query = _SHOWN.where(_ENTRY.environment == environment)
         return frozenset(row[0] for row in among(connection, query, _ENTRY.table_id, ids))
 
@@ -240,7 +240,7 @@ class ShownStore:
         return found
 
     def among(self, ids: Iterable[str]) -> frozenset[str]:
-        """Return those of some tables that the current version of any environment shows."""
+        """Return the given tables that the current version of any environment shows."""
         rows = self.database.among(_SHOWN.distinct(), _ENTRY.table_id, ids)
         return frozenset(row[0] for row in rows)
 

@@ -168,7 +168,7 @@ class World:
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield the entries of affected models, for each version in which one of them changed."""
+        """Yield the entries of affected models, for each version that changed one of them."""
         names = reached((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})

@@ -211,7 +211,7 @@ class PlanStore:
         return list(latest.values())
 
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
-        """Return those of some plans that were not published and never can be.
+        """Return the given plans that were not published and never can be.
 
         Such a plan is not stored, was superseded or rejected, or its environment's entries have
         changed since it was created; see `current_base`.
@@ -258,7 +258,7 @@ class PlanStore:
         return {row[0]: row[1] for row in self.database.among(query, table.plan_id, plan_ids)}
 
     def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
-        """Return those of some plans that were approved before, or can no longer be approved.
+        """Return the given plans that were approved before, or can no longer be approved.
 
         A plan is closed if it can never be published (see `past`), was made only for review, or was
         made from earlier files.
