@@ -114,7 +114,7 @@ def changes_by_version(
 
 
 class _NotReadableError(Exception):
-    pass
+    """A version of the environment is no longer kept."""
 
 
 def _kept_versions(
