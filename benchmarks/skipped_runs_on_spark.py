@@ -22,7 +22,7 @@ from pathlib import Path
 
 from vde_dagster.execution.plans.estimate import QUANTITIES
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, accuracy
+from vde_dagster.plugins.cost.accuracy import Accuracy, ComparedFill, measure_accuracy
 from vde_dagster.spark.engine import SparkEngine
 from vde_dagster_tests.conftest import small_spark
 from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalError
@@ -80,7 +80,7 @@ def _estimates(root: Path, seconds: float) -> Iterator[tuple[str, Accuracy]]:
     now = datetime.now(timezone.utc)
     for place in sorted(root.iterdir()):
         with Workspace.open(place) as workspace:
-            yield from accuracy(workspace, now - timedelta(seconds=seconds), now).items()
+            yield from measure_accuracy(workspace, now - timedelta(seconds=seconds), now).items()
 
 
 if __name__ == "__main__":

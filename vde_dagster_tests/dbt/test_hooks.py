@@ -10,7 +10,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.plugins.dbt.hooks import Hooks
-from vde_dagster.plugins.dbt.manifest import decoded
+from vde_dagster.plugins.dbt.manifest import decode_manifest
 from vde_dagster_tests.dbt.conftest import MANIFEST, DbtCopy
 
 Copied = Callable[[str], DbtCopy]
@@ -101,7 +101,7 @@ def test_a_seed_has_hooks(shop: DbtCopy) -> None:
 
 
 def test_hooks_that_cannot_be_rendered_are_left_out_file_by_file(copied: Copied) -> None:
-    hooks = Hooks.from_manifest(decoded((copied("hooks").root / MANIFEST).read_bytes()))
+    hooks = Hooks.from_manifest(decode_manifest((copied("hooks").root / MANIFEST).read_bytes()))
     assert set(hooks.models) == {ORDERS, "model.rows.shown", "snapshot.rows.kept"}
     runs = {f"operation.rows.rows-on-run-{one}" for one in ("start-1", "end-0")}
     assert set(hooks.runs) == runs
