@@ -48,9 +48,9 @@ def cost(
     since = now - timedelta(days=days)
     until = now + timedelta(seconds=1)
     if accuracy:
-        from vde_dagster.plugins.cost.accuracy import accuracy as looked_at
+        from vde_dagster.plugins.cost.accuracy import measure_accuracy
 
-        found = looked_at(workspace, since, until)
+        found = measure_accuracy(workspace, since, until)
         value = {name: one.to_json() for name, one in found.items()}
         output.result(value, lambda console: _show_accuracy(console, found))
         return
