@@ -52,13 +52,11 @@ class NessieSettings(PluginSettings):
     token: str | None = field(default=None, repr=False)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield a mistake if the address does not end in the supported API version."""
         if self.uri and not self.uri.rstrip("/").endswith("/api/v2"):
             wrong = "is not the base of Nessie's API, version 2"
             yield "uri", wrong, "write http://localhost:19120/api/v2"
 
     def catalog_key(self) -> str | None:
-        """Return `uri`, the setting that selects this catalog, if it is set."""
         return "uri" if self.uri else None
 
 
@@ -144,14 +142,12 @@ class NessieCatalog:
                 raise moved.moved() from conflict
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
-        """Return the given namespaces that exist in the catalog."""
         found = self._server.contents(_parts(name) for name in names)[1]
         return {".".join(key) for key, one in found.items() if one["type"] == _NAMESPACE}
 
     def create_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
     ) -> None:
-        """Create missing namespaces with their properties, and their missing parents."""
         parts = [_parts(name) for name in namespaces]
         wanted: dict[Key, Mapping[str, str]] = {
             key[:length]: {} for key in parts for length in range(1, len(key))
@@ -333,7 +329,6 @@ class NessieServer:
         self._send("POST", f"{self._tree(read_at)}/history/commit", body)
 
     def for_spark(self) -> dict[str, str]:
-        """Return properties of a Spark catalog: address, branch and authentication."""
         found = {"uri": self.uri, "ref": self.branch}
         if self._token is None:
             return {**found, "authentication.type": "NONE"}

@@ -91,7 +91,7 @@ def test_what_makes_something_is_sent_once_as_it_might_be_made_twice(server: Fak
     server.asked.clear()
     server.failures = 1
     with pytest.raises(ExecutionError, match=r"POST .* failed \(502: Server Error\)"):
-        forge.rest.send("POST", forge.comments(12), {"body": MARK})
+        forge.rest.send("POST", forge.comments_path(12), {"body": MARK})
     assert [one for one, _ in server.asked] == ["POST"]
     assert server.comments == []
 

@@ -106,11 +106,11 @@ def test_hooks_that_cannot_be_rendered_are_left_out_file_by_file(copied: Copied)
     runs = {f"operation.rows.rows-on-run-{one}" for one in ("start-1", "end-0")}
     assert set(hooks.runs) == runs
 
-    others = hooks.without("transform/models/orders.sql")
+    others = hooks.without_file("transform/models/orders.sql")
     assert set(others.models) == {"model.rows.shown", "snapshot.rows.kept"}
     assert others.runs == hooks.runs
 
     # A mistake in a hook of runs is no model's file.
-    without_runs = hooks.without("dbt_project.yml")
+    without_runs = hooks.without_file("dbt_project.yml")
     assert (without_runs.models, without_runs.runs) == (hooks.models, ())
-    assert not without_runs.without("dbt_project.yml")
+    assert not without_runs.without_file("dbt_project.yml")

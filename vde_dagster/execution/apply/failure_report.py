@@ -25,7 +25,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.spark.session.failures import project_frame, whole_stack
-from vde_dagster.sql.alignment import counterpart
+from vde_dagster.sql.alignment import find_in_query
 from vde_dagster.sql.reading import read_query
 
 KEPT_LOGS = 50
@@ -173,7 +173,7 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
     # A partial match is weak evidence: search only the model's own query.
     for whole, among in ((True, candidates), (False, candidates[:1])):
         for model in among:
-            found = counterpart(
+            found = find_in_query(
                 model.query or "", place.query, offset, offset + len(place.words), whole=whole
             )
             if found is not None:

@@ -199,7 +199,7 @@ def _name_new_columns(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    from vde_dagster.sql.casts import without_order
+    from vde_dagster.sql.casts import sort_type_fields
 
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
@@ -209,7 +209,7 @@ def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, s
         if column.type is not None or was is None or becomes is None:
             continue
         was = nested[column.name].shown if column.name in nested else was
-        if not same_type(without_order(was), without_order(becomes)):
+        if not same_type(sort_type_fields(was), sort_type_fields(becomes)):
             raise ExecutionError(
                 f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
                 "the new definition, according to Spark",

@@ -16,7 +16,7 @@ from vde_dagster.execution.changes.between import changes_between, changes_by_ve
 from vde_dagster.execution.changes.compare_versions import ModelChanges
 from vde_dagster.planning.changes.query import spelled_apart
 from vde_dagster.planning.environments.environment import Environment, environment_name
-from vde_dagster.sql.trees import untranslated
+from vde_dagster.sql.trees import plain_dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,7 +217,7 @@ def expand_changes(
         return sql, {}
 
     try:
-        tokens = untranslated("spark").tokenize(sql)
+        tokens = plain_dialect("spark").tokenize(sql)
     except SqlglotError:
         return sql, {}  # The later check of the query reports the error.
     found: dict[ModelName, str] = {}

@@ -159,11 +159,11 @@ def _counts_rows(expression: exp.Expr) -> bool:
     """Return whether an expression is `count(*)`."""
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import name_of_call
+    from vde_dagster.sql.reading import call_name
 
     counted = expression.expressions
     return (
-        name_of_call(expression) == "count"
+        call_name(expression) == "count"
         and len(counted) == 1
         and isinstance(counted[0], exp.Star)
         and not _filled_args(counted[0])

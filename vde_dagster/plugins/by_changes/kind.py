@@ -27,5 +27,4 @@ class IncrementalByChanges(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns of the key, which must be in the query's output."""
         return self.key

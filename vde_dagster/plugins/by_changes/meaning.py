@@ -11,13 +11,11 @@ class ByChangesMeaning(WholeMeaning):
     """Rules of INCREMENTAL_BY_CHANGES, whose tables have exactly the rows of their queries."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the version of the query's rows; raise an error if its output lacks the key."""
         for name in self.changed_by(model):
             self.column_version(model, version, name)
         return super().rows(model, version)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the columns of the key."""
         return IncrementalByChanges.from_model(model).key
 
     def metadata(self, model: Model) -> list[str | None]:

@@ -142,7 +142,6 @@ def find_deployment_base(workspace: Workspace, commit: str) -> str:
 
 
 def _write_files(root: Path, commit: str, target: Path) -> None:
-    """Write the project's files as of a commit to a folder."""
     place = place_in_repository(root).rstrip("/")
     top = PlainGit(Path(PlainGit(root).run_git("rev-parse", "--show-toplevel").strip()))
     if place and not top.run_git("ls-tree", commit, place).strip():

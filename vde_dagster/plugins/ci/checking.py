@@ -108,7 +108,6 @@ def check_pull_request(
 
 
 def _build(workspace: Workspace, environment: str, findings: Findings) -> str:
-    """Plan and apply the environment; return a summary such as `3 models computed, 2 reused`."""
     plan = workspace.plan(environment, at_once=True)
     result = workspace.apply(plan, on_event=findings.record)
     findings.errors += (one.sentence for one in result.failed_statements if one.error)

@@ -36,7 +36,7 @@ def replace_status(workspace: Workspace, number: int, before: str | None, status
     """Return a comment with its status replaced and the rest unchanged.
 
     Args:
-        before: The current comment; None if there is no comment.
+        before: The current comment, or None.
     """
     block = f"{_BEGIN}\n{without_mentions(status)}\n{_END}"
     if before is None or not _STATUS.search(before):

@@ -75,7 +75,6 @@ class DeployResult:
         return f"{plan} waits for an approval, nothing was published"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as `vde ci deploy --json` prints it."""
         return {
             "commit": self.commit,
             "outcome": self.outcome,
@@ -101,7 +100,6 @@ class CloseResult:
         return f"pull request {self.number} is closed, environment {self.environment} {gone}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as `vde ci close --json` prints it."""
         return {
             "pull_request": self.number,
             "environment": self.environment,
@@ -171,7 +169,6 @@ def _require_checked_out(workspace: Workspace, commit: str) -> str:
 
 
 def _merged_pull_requests(workspace: Workspace, forge: Forge, commit: str) -> tuple[int, ...]:
-    """Return the pull requests merged since the last deployment, up to a commit."""
     # Earlier commits count because a CI system may skip a deployment if a newer one starts. If this
     # state has no earlier deployment, only the commit itself counts.
     waiting = []
@@ -329,7 +326,6 @@ def _reasons_to_wait(
 def _find_reviewed_plan(
     workspace: Workspace, fresh: Plan, seen: Sequence[Plan] | None
 ) -> Plan | None:
-    """Return a reviewed plan that can be applied instead of `fresh`, a plan of the same files."""
     # The reviewed plan has signatures. It may not do more than `fresh`, because users of the
     # database can change a stored plan. Intervals that became due since then are left to the next
     # run.
@@ -362,7 +358,6 @@ def _covers_no_more(plan: Plan, fresh: Plan) -> bool:
 
 
 def _write_status(workspace: Workspace, forge: Forge, number: int, status: str) -> None:
-    """Replace the status at the top of a pull request's comment."""
     marker = comment_marker(workspace, number)
     before = forge.comment(number, marker)
     text = replace_status(workspace, number, before, status)

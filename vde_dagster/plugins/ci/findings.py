@@ -33,7 +33,6 @@ class Findings:
 
     @property
     def has_failures(self) -> bool:
-        """Whether a problem is a failure, not only a warning."""
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
     def record(self, event: object) -> None:

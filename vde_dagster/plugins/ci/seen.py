@@ -72,7 +72,6 @@ def store_reviewed_plan(workspace: Workspace, number: int, plan_id: str, commit:
 
 
 def delete_reviewed_plan(workspace: Workspace, number: int) -> None:
-    """Delete the stored plan of a pull request."""
     key = {"project": _project_key(workspace), "number": number}
     workspace.store.database.ensure_tables(metadata)
     workspace.store.database.run_transaction(
@@ -134,7 +133,6 @@ def _newest_row(workspace: Workspace, table: Table, **key: Any) -> Any:
 
 
 def _now_microseconds(workspace: Workspace) -> int:
-    """Return the present instant as microseconds since 1970 (UTC)."""
     passed = workspace.store.database.clock.now() - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return passed // timedelta(microseconds=1)
 

@@ -40,7 +40,6 @@ class CiSettings(PluginSettings):
     docs_url: str = ""
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes in the settings: unknown forge, invalid prefix, remote, number or URL."""
         if self.forge and self.forge not in FORGES:
             yield "forge", "is not known", f"write one of {', '.join(FORGES)}"
         if not self.prefix or not self.prefix.replace("_", "a").isalnum():

@@ -64,7 +64,6 @@ def _model_effects(
     reviewed: Sequence[tuple[Plan, Plan.Model]],
     replaced: Mapping[str, Snapshot],
 ) -> Iterator[str]:
-    """Yield the effects of a plan on one model that no reviewed plan has."""
     name = model.name
     same = [
         (other, one)

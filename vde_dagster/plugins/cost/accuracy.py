@@ -64,7 +64,6 @@ class Accuracy:
         return expected, sum(one.actual for one in self.fills)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the accuracy as `vde cost --accuracy --json` prints it."""
         expected, happened = self.total
         factor, within = self.median_factor, self.share_within
         return {

@@ -55,7 +55,6 @@ class BudgetsSettings(PluginSettings):
     environment: tuple[Limit, ...] = field(default=())
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes: budgets without a limit, negative limits, or approvers without `ask`."""
         for name, limits in self.limits():
             for limit in limits:
                 given = (limit.seconds, limit.bytes, limit.money)

@@ -111,7 +111,6 @@ def cost_metadata(workspace: Workspace, names: Names) -> dict[str, Any]:
 
 
 def _months_back(now: datetime, months: int) -> datetime:
-    """Return the start (UTC) of the month that is a number of months before an instant."""
     years, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return now.replace(
         year=years, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0
@@ -121,7 +120,6 @@ def _months_back(now: datetime, months: int) -> datetime:
 def _table(
     by: str, totals: Mapping[str, Total], settings: Settings, key: dg.AssetKey | None
 ) -> str:
-    """Write totals as a Markdown table; the names are links to partitions of the asset `key`."""
     if not totals:
         return "Nothing was computed or saved."
     prices = settings.cost

@@ -34,7 +34,7 @@ class WorkItem:
         work: The cost; for `skipped` and `reused` the cost that was saved.
         refreshed: Whether the fill computed only the rows that changes of its inputs affect.
         unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
-        unspent_seconds: Estimated seconds by which a refreshed fill was faster than a whole one.
+        unspent_seconds: Estimated seconds that a refreshed fill saved compared with a whole one.
     """
 
     at: datetime
@@ -148,7 +148,6 @@ def list_work(
 
 
 def _model_names(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
-    """Return the models of tables, if known."""
     loaded = workspace.store.tables.load(tables)
     snapshots = workspace.store.snapshots.load({one.snapshot_id for one in loaded.values()})
     return {

@@ -150,7 +150,6 @@ class Compiler:
         return done if "state" not in done or self._has_same_answers(done) else None
 
     def _has_same_answers(self, done: dict[str, Any]) -> bool:
-        """Return whether introspective queries have the same answers as in the last compile."""
         from vde_dagster.api.workspace import Workspace
         from vde_dagster.plugins.dbt.answers import published_state
 
@@ -161,7 +160,6 @@ class Compiler:
             return True  # Without a state there are no new answers.
 
     def _key(self, variables: Any) -> str:
-        """Hash all inputs of a compile."""
         hasher = self.folder.hasher
         # dbt needs only the names of seeds.
         content = [
@@ -186,7 +184,6 @@ class Compiler:
     # -- running dbt -----------------------------------------------------------------------
 
     def _compile(self) -> dict[str, Any]:
-        """Run all compiles and return their record."""
         # A failure is not recorded, because its cause may be outside the inputs, for example in the
         # network.
         begin = time.monotonic()
@@ -223,7 +220,6 @@ class Compiler:
         return {**done, "seconds": round(time.monotonic() - begin, 1)}
 
     def _compile_empty(self, cache: Path) -> bool:
-        """Compile microbatch models with `--empty`; return False if dbt fails."""
         (cache / "empty").mkdir(exist_ok=True)
         shutil.copyfile(cache / "first" / _PARSE_CACHE, cache / "empty" / _PARSE_CACHE)
         selected = ["--select", "config.incremental_strategy:microbatch"]
@@ -362,7 +358,6 @@ class Compiler:
         raise self._compile_error("\n".join(lines[:30]) or f"exit code {done.returncode}")
 
     def _compile_error(self, output: str) -> ProjectError:
-        """Convert dbt's message to an error with its file and line."""
         lines = [line.strip() for line in output.splitlines()]
         files = {Path(one).name: one for one in reversed(self.files)}
         named = (name.removeprefix("./") for line in lines for name in _PLACE.findall(line))
@@ -437,7 +432,6 @@ def find_compiler(folder: Folder, inside: str) -> Compiler | None:
 
 
 def dbt_command(executable: Path) -> list[str]:
-    """Return the command line that starts dbt, without arguments."""
     # If a Python environment was moved, its `dbt` script names an interpreter that no longer
     # exists. Then the interpreter next to the script is started with dbt's module.
     real = executable.resolve()

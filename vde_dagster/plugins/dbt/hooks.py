@@ -190,7 +190,7 @@ def run_hooks(
 ) -> Iterator[tuple[str, str | None]]:
     """Yield the key and the text of each run hook, in order.
 
-    The text is None if it has Jinja that dbt did not render.
+    A text with Jinja that dbt did not render becomes None.
     """
     hooks = [n for n in manifest.nodes.values() if n.resource_type == "operation"]
     for node in sorted(hooks, key=lambda n: n.index or 0):

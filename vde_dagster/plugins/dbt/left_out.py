@@ -62,7 +62,6 @@ class LeftOutNodes:
 
 
 def remove_left_out(manifest: Manifest, left_out: LeftOutNodes | None) -> Manifest:
-    """Return a manifest without the left-out nodes and unit tests."""
     if left_out is None:
         return manifest
     gone = left_out.unique_ids

@@ -323,21 +323,18 @@ def decode_manifest(content: bytes) -> Manifest:
 
 
 def _without_disabled(manifest: Manifest) -> Manifest:
-    """Remove the tests of disabled models, which have no compiled code."""
     # These tests have no compiled code.
     enabled = {one: n for one, n in manifest.nodes.items() if n.config.get("enabled", True)}
     return msgspec.structs.replace(manifest, nodes=enabled)
 
 
 def _location_at(path: Path, content: bytes, offset: int) -> SourceLocation:
-    """Return the location of a byte offset, without a line if the offset is negative."""
     return SourceLocation(path, content.count(b"\n", 0, offset) + 1 if offset >= 0 else None)
 
 
 def _invalid_manifest_error(
     path: Path, content: bytes, error: msgspec.ValidationError
 ) -> ProjectError:
-    """Return the error for an invalid manifest, with the first invalid node."""
     parts: dict[str, Any] = {}
     with suppress(msgspec.ValidationError):
         parts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
@@ -446,7 +443,6 @@ def _event_times(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _exposure_reads(exposure: Exposure, manifest: Manifest) -> list[tuple[str, ...]]:
-    """Return the tables that an exposure reads, also through metrics and saved queries."""
     found: dict[tuple[str, ...], None] = {}
     waiting, seen = list(exposure.depends_on.nodes), set[str]()
     while waiting:
@@ -512,7 +508,6 @@ def _ephemeral(coded: Sequence[Node], nodes: Mapping[str, Node]) -> dict[str, tu
 
 
 def _tested_node(test: Node, manifest: Manifest) -> str:
-    """Return the unique id of the node that a test checks; empty if it checks no node."""
     seen: list[str] = []
     # The attached node comes first, and then the nodes that the test reads, in reverse order.
     waiting = [*([test.attached_node] if test.attached_node else []), *test.depends_on.nodes[::-1]]

@@ -282,7 +282,6 @@ def _source(node: Node, context: Context) -> SourceText:
 
 
 def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
-    """Return the table of a unit test whose rows come from a query."""
     code = replace_ephemeral(source, {}, context.dialect)
     query = context.render(source, code, "query of rows")[0]
     dialect, trusted = context.dialect, model.dialect_trust
@@ -292,7 +291,6 @@ def _test_rows(source: SourceText, model: Model, context: Context) -> TestTable:
 def _test_query(
     test: Node, form: str, unit: Unit, context: Context
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    """Write the query of a test over the new rows of its model."""
     source = _source(test, context)
     code = replace_ephemeral(source, unit.ephemeral, context.dialect)
     node = unit.node
@@ -307,7 +305,6 @@ def _test_query(
 def _columns(
     node: Node, context: Context, location: SourceLocation
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Return the declared columns, and descriptions of unreadable types."""
     found, misread = [], []
     for column in node.columns.values():
         type_ = None
@@ -341,7 +338,6 @@ def _seed_type(
 
 
 def _with_seed(node: Node, model: Model, context: Context) -> tuple[Model, tuple[str, ...]]:
-    """Return a seed's model with its rows, and descriptions of differences from dbt."""
     # The first line of the file names the columns.
     place = context.file(node.package_name, node.original_file_path)
     path = context.settings.root / place

@@ -56,7 +56,7 @@ _DIALECTS = {
 
 
 def dbt_project(folder: Folder) -> DbtProject | None:
-    """Return the dbt project in this folder, or in a folder directly below; None if there is none.
+    """Return the dbt project in this folder, or in a folder directly below; None if it is missing.
 
     Raises:
         ProjectError: There are several dbt projects.
@@ -110,7 +110,6 @@ class DbtProject:
         return CompiledFiles(first, later, hooks, empty=empty)
 
     def _find_units(self) -> None:
-        """Find the units when they are first needed, because this may run dbt."""
         # Units are found when they are first needed, because this may run dbt.
         if self._ready:
             return
@@ -166,7 +165,6 @@ class DbtProject:
 
     @cached_property
     def _manifest(self) -> Manifest:
-        """The manifest without the nodes that are left out."""
         if not (self._folder.root / self._path).is_file():
             raise ProjectError(
                 f"the dbt project has no {_MANIFEST}",
@@ -274,16 +272,13 @@ class DbtProject:
         return ()
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Return no mistakes: they are reported with the first file."""
         # Mistakes of the manifest are reported with the first file.
         return ()
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Return False: no mistake is a consequence of another mistake."""
         return False
 
     def read(self, path: str, text: str) -> LoadedFile:
-        """Convert a node or exposure of the manifest."""
         from vde_dagster.plugins.dbt.models import read_unit
 
         if self._problem is not None:
@@ -301,7 +296,6 @@ class DbtProject:
             raise
 
     def _without_left_out(self, file: LoadedFile) -> LoadedFile:
-        """Remove consumers (such as metrics) of models that are left out."""
         relations = self._memory.get("left_out_relations", ())
         gone = {self.names.model_name(tuple(parts)) for parts in relations}
         kept = (one for one in file.exposures if gone.isdisjoint(name for name, _, _ in one.reads))
@@ -310,7 +304,6 @@ class DbtProject:
     def _with_line(
         self, location: SourceLocation | None, unit: Unit | Reader
     ) -> SourceLocation | None:
-        """Add the line in a file of properties that declares the unit."""
         from vde_dagster.plugins.dbt.manifest import Reader
 
         if location is None or location.line or location.path.suffix not in (".yml", ".yaml"):
@@ -350,7 +343,6 @@ class DbtProject:
 
     @property
     def around_dialect(self) -> str:
-        """SQLGlot dialect of the adapter."""
         self._find_units()
         return _DIALECTS.get(str(self._memory.get("adapter", "")), "spark")
 

@@ -126,7 +126,6 @@ def _dbt_files(document: Document, folder: Path) -> dict[Path, bytes]:
 
 
 def _write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write each file completely or not at all."""
     from vde_dagster.api.sources import replacing
 
     for path, content in contents.items():

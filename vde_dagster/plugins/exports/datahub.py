@@ -109,7 +109,6 @@ class _ProposalWriter:
         return cell.view if cell is not None else None
 
     def _dataset_urn(self, name: str) -> str:
-        """Return the URN of a model's dataset, or of a table outside of the project."""
         shown = self._view_name(name) or name
         return (
             f"urn:li:dataset:({_PLATFORM},"
@@ -198,7 +197,6 @@ class _ProposalWriter:
         }
 
     def _upstream_lineage(self, model: Document.Model) -> dict[str, Any]:
-        """Return the datasets that a dataset depends on, and the sources of each column."""
         kind = "TRANSFORMED" if model.has_table else "VIEW"
         parents: dict[str, None] = {}
         for name in self._parents(model):
@@ -250,7 +248,6 @@ class _ProposalWriter:
             }
 
     def _parents(self, model: Document.Model) -> Iterator[str]:
-        """Yield the datasets that a model reads, directly or through embedded models."""
         for name in model.parents:
             parent = self._models.get(name)
             if parent is None or self._is_dataset(parent):
@@ -371,10 +368,8 @@ def _schema_field(column: Document.Column, is_key: bool, is_partition: bool) -> 
 
 
 def _escape(text: str) -> str:
-    """Escape a text for a URN, where commas and parentheses are structure."""
     return re.sub("[%,()␟]", lambda one: quote(one[0]), text)
 
 
 def _milliseconds(at: datetime) -> int:
-    """Return an instant as milliseconds since 1970."""
     return (at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)

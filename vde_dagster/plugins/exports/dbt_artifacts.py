@@ -153,7 +153,6 @@ class _Artifacts:
         }
 
     def _common_fields(self, model: Document.Model) -> Node:
-        """Return the fields that models, seeds, tests and sources have in common."""
         catalog, schema, name = self._relation(model)
         path = model.seed or model.path
         return {
@@ -214,7 +213,6 @@ class _Artifacts:
         }
 
     def _compiled_query(self, model: Document.Model) -> str | None:
-        """Return a model's query with dbt's relation names."""
         # Tools read a model's parents from this query.
         if model.query is None or model.opaque is not None:
             return model.query
@@ -230,7 +228,6 @@ class _Artifacts:
 
     @cached_property
     def _relation_names(self) -> dict[str, str]:
-        """Quoted relation name by model name, for all models except ephemeral models."""
         return {
             model.name: str(self._common_fields(model)["relation_name"])
             for model in self.document.models

@@ -78,7 +78,6 @@ class Document:
         return str(self.value.get("name") or "") if isinstance(self.value, dict) else ""
 
     def place(self, *keys: str | int) -> SourceLocation:
-        """Return the file and line of a value in the document."""
         return self.yaml.location((self.what, *keys))
 
 
@@ -231,7 +230,6 @@ class _DefinitionsReader:
         return ProjectError(_single_line(message), hint=_HINT, location=place)
 
     def _error_at_mention(self, message: str) -> ProjectError:
-        """Return an error located at the first value that the message mentions."""
         every = self.documents.values()
         places = (_find_mention(one, message, names) for names in (False, True) for one in every)
         place = next((place for place in places if place), self.first)

@@ -191,7 +191,6 @@ class SemanticLayer:
         return sql
 
     def _sort_columns(self, saved: str) -> list[str]:
-        """Return the columns to sort a saved query by; none if the query has its own ORDER BY."""
         asked = self.saved_queries[saved].query_params
         if asked.order_by or not all(map(_PLAIN.fullmatch, asked.group_by)):
             return []
@@ -334,7 +333,6 @@ _PLAIN = re.compile(r"\w+\('(\w+)'(?:, *'(\w+)')?\)")
 
 
 def _remove_comments(sql: str) -> str:
-    """Remove comment lines, except inside of string literals."""
     inside = [
         (token.start, token.end)
         for token in Token.split(sql)

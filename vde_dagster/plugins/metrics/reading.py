@@ -71,7 +71,6 @@ def metric_exposures(layer: SemanticLayer, path: Path | None = None) -> Iterator
 
 
 def _metric_sql(layer: SemanticLayer, name: str) -> str:
-    """Return a metric's SQL, grouped by its time, or a saved query's SQL."""
     has_time = name in layer.metrics and "metric_time" in layer.group_bys([name])
     return layer.sql(Question((name,), ("metric_time",) if has_time else ()))
 
@@ -79,7 +78,7 @@ def _metric_sql(layer: SemanticLayer, name: str) -> str:
 def read_metric_columns(layer: SemanticLayer, name: str, sql: str) -> set[tuple[str, str | None]]:
     """Return (quoted model, column) for each column that a metric's SQL reads.
 
-    The column is None if the metric may read all columns of the model.
+    A metric that may read all columns of a model has None as the column.
     """
     from vde_dagster.api.lineage import analyze
 
@@ -110,7 +109,6 @@ def _sort_columns(read: set[tuple[str, str | None]]) -> list[tuple[str, str | No
 
 
 def _columns_by_table(sql: str) -> dict[str, set[str]]:
-    """Return the columns that a query reads, by quoted table."""
     # A column without a table's name counts for all tables. MetricFlow writes such columns only in
     # queries of one table.
     from sqlglot.optimizer.scope import traverse_scope

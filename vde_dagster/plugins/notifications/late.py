@@ -64,7 +64,6 @@ def record_late_models(workspace: Workspace, receivers: Sequence[Receiver]) -> N
 
 
 def _recorded_late(workspace: Workspace, environment: str) -> dict[str, datetime]:
-    """Return the time of each model's last record as late."""
     found: dict[str, datetime] = {}
     for record in workspace.store.outbox.with_kind("late"):
         if record.subject["environment"] == environment:
@@ -101,7 +100,6 @@ _without_freshness: set[str] = set()
 
 
 def _models_with_freshness(workspace: Workspace, ids: Sequence[str]) -> dict[str, Model]:
-    """Return the models that declare a freshness, by snapshot id."""
     asked = [one for one in ids if one not in _without_freshness]
     models = {key: one.model for key, one in workspace.store.snapshots.load(asked).items()}
     found = {key: model for key, model in models.items() if model.freshness is not None}

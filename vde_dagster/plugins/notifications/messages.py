@@ -228,7 +228,6 @@ class Messages:
         )
 
     def _failed_models(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
-        """Return the models whose fills failed in the attempt that ended with this record."""
         own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {
@@ -364,13 +363,11 @@ class Messages:
             yield Line(text, "contract", _merge_owners(owners, *concerned))
 
     def _plan_owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
-        """Return the owners of a plan's models, including removed models."""
         gone = [one.previous_snapshot_id for one in plan.models if one.change is Change.REMOVED]
         before = self.workspace.store.snapshots.load([key for key in gone if key])
         return {**_owners_by_model(before.values()), **_owners_by_model(plan.snapshots.values())}
 
     def _page_url(self, asset: str, partition: str) -> str:
-        """Return the URL of a partition of one of the control assets in Dagster."""
         settings = self.workspace.settings
         prefix = settings.dagster.prefix
         path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", asset]))
@@ -404,7 +401,6 @@ def _audit_lines(
     *,
     blocking: bool,
 ) -> dict[tuple[ModelName, str], Line]:
-    """Return a line for each audit with failing rows, sorted by model and audit."""
     # Messages do not contain the content of rows.
     rows: dict[tuple[ModelName, str], int] = {}
     for one in results:

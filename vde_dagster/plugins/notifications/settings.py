@@ -55,7 +55,6 @@ class NotifySettings(PluginSettings):
     sensor: bool = False
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes in the settings, such as an unknown event or a missing address."""
         for name, target in self.targets.items():
             if isinstance(target, Mapping):
                 yield from _check_target(f"targets.{name}", target)
@@ -134,7 +133,6 @@ class Receiver:
     owner: str | None = None
 
     def wants_environment(self, environment: str, settings: Settings) -> bool:
-        """Return whether the receiver gets events of an environment."""
         if self.environments:
             return any(fnmatchcase(environment, pattern) for pattern in self.environments)
         return environment == PRODUCTION or settings.is_protected(environment)
@@ -160,7 +158,6 @@ def _expand_target(
     environments: Sequence[str],
     owner: str | None = None,
 ) -> Iterator[Receiver]:
-    """Yield a receiver for each address of a target."""
     subscribed = frozenset(target.get("events") or events)
     where = tuple(target.get("environments") or environments)
     urls = target["url"] if isinstance(target["url"], list) else [target["url"]]

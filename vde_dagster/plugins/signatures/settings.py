@@ -23,7 +23,6 @@ class SignaturesSettings(PluginSettings):
     required: dict[str, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mistakes in the settings: invalid keys, a key with two owners, and too few keys."""
         hint = "vde keys make NAME makes a key, and prints the line to write here"
         for name, key in self.trusted.items():
             if decode_public_key(key) is None:

@@ -73,7 +73,6 @@ def _unreadable_error(why: str) -> UsageError:
 def invalid_signatures(
     document: Mapping[str, Any], signatures: Iterable[Signature]
 ) -> list[Signature]:
-    """Return the signatures that are not valid for this document."""
     return [
         one
         for one in signatures

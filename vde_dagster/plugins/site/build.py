@@ -106,5 +106,4 @@ class _SiteHandler(SimpleHTTPRequestHandler):
             return False
         return os.path.isfile(found) or os.path.isfile(os.path.join(found, "index.html"))
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+    def log_message(self, format: str, *args: object) -> None: ...

@@ -169,7 +169,6 @@ class _Compactor:
         return {"index": script("index", index), **packed}
 
     def _failed_audits(self) -> Iterator[list[Any]]:
-        """Yield each audit whose last result has failing rows, with its environments."""
         shown: dict[str, list[int]] = {}
         for at, environment in enumerate(self.document.environments):
             for id_ in {cell.table for cell in environment.models if cell.table}:
@@ -182,7 +181,6 @@ class _Compactor:
                     yield [number, *values, shown[table.id]]
 
     def _index_rows(self) -> Iterator[list[Any]]:
-        """Yield, for each model, the data that the page needs at the start."""
         number = self.names.number
         own = {model.name for model in self.document.models}
         parents = [
@@ -289,7 +287,6 @@ class _Compactor:
         )
 
     def _environments(self) -> dict[str, Any]:
-        """Return the state of each model in each environment as lists of cells."""
         words = TextNumbers()
         tables = {table.id: at for at, table in enumerate(self.document.tables)}
 
@@ -409,7 +406,6 @@ def _ranges(ranges: Iterable[Document.Span]) -> list[int]:
 
 
 def _trim_end(values: list[Any]) -> list[Any]:
-    """Remove empty values from the end of a list, in place."""
     while values and (values[-1] is None or values[-1] in (-1, [])):
         values.pop()
     return values

@@ -62,5 +62,4 @@ def _mean_position(
     layers: Sequence[int],
     rows: Sequence[Sequence[int]],
 ) -> float:
-    """Return the mean position of nodes, as a fraction of the length of their layers."""
     return sum((places[one] + 0.5) / len(rows[layers[one]]) for one in nodes) / len(nodes)

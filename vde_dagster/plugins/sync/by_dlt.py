@@ -42,14 +42,12 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The destination, server and table, without secrets."""
         return f"{self.destination} {_describe_address(self.options)} {self.dataset}.{self.table}"
 
     @contextmanager
     def open(
         self, workspace: Workspace, sync: str, *, dry: bool = False
     ) -> Iterator[PackageLoader]:
-        """Yield a loader that collects rows in a temporary folder."""
         effects = workspace.store.database.effects
         with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
             yield PackageLoader(self, effects, Path(folder))
@@ -125,7 +123,6 @@ class PackageLoader:
         return 0
 
     def _rename_columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename a row's columns as in the view."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 

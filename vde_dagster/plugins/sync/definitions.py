@@ -90,7 +90,6 @@ def load_file(path: Path, text: str, names: TableNames) -> LoadedFile:
 def _exposed_columns(
     one: SyncDefinition,
 ) -> Iterator[tuple[ModelName, str | None, SourceLocation]]:
-    """Yield the sync's model as a whole, then each of the key's columns."""
     yield one.source, None, one.place
     for column in one.key:
         yield one.source, column.lower(), one.key_place

@@ -49,7 +49,6 @@ class KeyStore:
         return self.database.execute(put, (key,)).rowcount == 1
 
     def count(self, keys: Iterable[bytes]) -> None:
-        """Count the occurrences of each key."""
         self.database.executemany(
             "INSERT INTO counted VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET n = n + 1",
             ((key,) for key in keys),

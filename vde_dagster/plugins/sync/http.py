@@ -48,12 +48,10 @@ class HttpSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The address, without its login and query."""
         return self.url.partition("?")[0].rpartition("@")[2]
 
     @contextmanager
     def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[BatchPoster]:
-        """Yield a client that posts batches and retries failed requests."""
         import requests
         from requests.adapters import HTTPAdapter
         from urllib3.util import Retry
@@ -84,7 +82,6 @@ class BatchPoster:
     _next: float = 0.0
 
     def begin(self, step: Step) -> None:
-        """Prepare the fields that all batches of the step share."""
         self._step_fields = {
             "sync": step.sync,
             "environment": step.environment,
@@ -96,7 +93,6 @@ class BatchPoster:
         self._key = step.key
 
     def send(self, batch: Batch) -> int:
-        """Post a batch; return the number of its changes."""
         change = "upsert" if self._key else "append"
         changes: list[dict[str, Any]] = [
             {"change": change, "row": json_value(row)} for row in batch.rows

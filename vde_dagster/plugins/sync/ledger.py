@@ -145,7 +145,6 @@ class Ledger:
         self.transact(lambda conn: conn.execute(query) and None, "sync.refused")
 
     def refused_rows(self) -> list[RefusedRow]:
-        """Return the stored refused rows, oldest first."""
         query = select(letters.c.number, letters.c.version, letters.c.row, letters.c.why)
         query = query.where(*self._key_conditions(letters)).order_by(letters.c.number)
 
@@ -157,12 +156,10 @@ class Ledger:
         return found
 
     def count_refused(self) -> int:
-        """Return the number of stored refused rows."""
         query = select(func.count()).select_from(letters).where(*self._key_conditions(letters))
         return int(self.transact(lambda conn: conn.execute(query).scalar(), "sync.letters_read"))
 
     def delete_refused(self, numbers: Iterable[int]) -> None:
-        """Delete refused rows by their numbers."""
         query = delete(letters).where(letters.c.number.in_(list(numbers)))
         self.transact(lambda conn: conn.execute(query) and None, "sync.forgotten")
 

@@ -43,7 +43,6 @@ class PostgresqlSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        """The database and the table, with passwords hidden."""
         url = _url(self.url)
         # Known secrets in it stay: the place distinguishes rows of one table from those of another.
         hidden = {name: "***" for name in url.query if names_secret(name)}
@@ -138,13 +137,11 @@ class TableWriter:
     _times: set[str] = field(default_factory=set)
 
     def transact(self, work: Callable[[sa.Connection], Any], name: str) -> Any:
-        """Run a function in the transaction of the rows."""
         with self.effects.at(f"{name}.write"):
             return work(self.conn)
 
     @property
     def step(self) -> Step:
-        """The step that was passed to `begin`."""
         assert self._step is not None, "begun before rows are sent"
         return self._step
 
@@ -155,7 +152,6 @@ class TableWriter:
 
     @property
     def table(self) -> sa.Table:
-        """The table as it exists in the database."""
         assert self._table is not None, "begun before rows are sent"
         return self._table
 

@@ -53,7 +53,6 @@ class SyncResult:
     sample: list[Change] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as `vde sync run --json` prints it."""
         shown = [{"change": kind, "row": json_value(row)} for kind, row in self.sample]
         found: dict[str, Any] = msgspec.to_builtins({**asdict(self), "sample": shown})
         return found

@@ -253,7 +253,6 @@ class States:
         return names if self.sequence is None else f"STRUCT({names})"
 
     def _affected(self, old: str, new: str) -> str:
-        """Write the query of the stored rows whose states may change."""
         # If keys can be deleted, all rows are affected. Otherwise only the rows of arriving keys
         # are.
         if self.deletion_mark is not None:
@@ -317,7 +316,6 @@ class ChangesWriter(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read."""
         return Layout(properties={"write.merge.mode": "merge-on-read"})
 
     def write(self, write: Write) -> None:
@@ -344,7 +342,6 @@ class ChangesWriter(Strategy):
 
 @contextmanager
 def _cached_view(write: Write, rows: DataFrame) -> Iterator[str]:
-    """Cache rows in Spark, and yield the name of a temporary view of them."""
     held = rows.persist()
     try:
         with replace(write, frame=held).source() as name:
@@ -383,7 +380,6 @@ def _write(write: Write, kind: Changes, states: States, source: str, staging: st
 
 
 def _warn_of_several_states(write: Write, kind: Changes, number: int) -> str:
-    """Write the warning that only one of several states at a time was kept."""
     moment = "load date" if kind.sequence is None else f"load date and {kind.sequence}"
     what = f"({', '.join((*kind.key, *kind.set_key))})"
     hint = (

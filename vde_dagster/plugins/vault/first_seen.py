@@ -53,7 +53,6 @@ class Earliest:
         )
 
     def _rank(self, side: str = "") -> str:
-        """Write the value that is lowest for the earliest row of a key."""
         first = dict.fromkeys((*self.order, *(n for n in self.types if n not in self.key)))
         values = (Write.sortable(f"{side}{quote(name)}", self.types[name]) for name in first)
         return f"STRUCT({', '.join(values)})"
@@ -106,7 +105,6 @@ def check_time(write: Write, column: str) -> None:
 
 
 def _find_null_column(error: Exception, columns: Sequence[str]) -> str | None:
-    """Return the column whose NULL `_fail_at_nulls` found; None for another error."""
     _, found, rest = str(error).partition(f"[USER_RAISED_EXCEPTION] {_NULL_IN}")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return columns[int(digits)] if found else None
@@ -123,7 +121,6 @@ class FirstSeenWriter(Strategy):
         return True
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
-        """Return a layout that merges on read, with Iceberg's default isolation level."""
         return Layout(
             properties={
                 "write.merge.mode": "merge-on-read",

@@ -246,7 +246,6 @@ def _with_end(
     set_key: Sequence[str] | None = None,
     sequence: str = "",
 ) -> str:
-    """Write a query of a table's rows, each with the time of the next state of its key."""
     over = f"OVER (PARTITION BY {_quoted(key)} ORDER BY"
     moment = _quoted([time, *([sequence] if sequence else [])])
     if not set_key:

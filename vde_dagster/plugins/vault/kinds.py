@@ -94,12 +94,10 @@ class FirstSeen(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns in `key`, `order` and `skip_null`, which the query must have."""
         return tuple(dict.fromkeys((*self.key, *self.order, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The columns in `key` and `order`, which cannot be changed in place."""
         return (*self.key, *self.order)
 
     @property
@@ -218,13 +216,11 @@ class Changes(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The columns in the properties of the kind, which the query must have."""
         source = (self.source,) if self.source else ()
         return tuple(dict.fromkeys((*self.fixed, *source, *self.compare, *self.skip_null)))
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """The columns that together identify a row."""
         sequence = (self.sequence,) if self.sequence else ()
         return (*self.key, self.time, *sequence, *self.set_key)
 

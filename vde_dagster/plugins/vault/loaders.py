@@ -120,7 +120,6 @@ def _without_layout(view: Model) -> Model:
 def _earliest_rows(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
-    """Write the query of the earliest row of each key."""
     # Of equally early rows, the row of the first part is kept.
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
@@ -241,7 +240,6 @@ def _split_branches(
 
 
 def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
-    """Refuse clauses that apply to all branches together."""
     for token, depth in _with_depths(tokens):
         kind = token.token_type
         if depth == 0 and kind in _COMMON_CLAUSES:

@@ -21,7 +21,6 @@ class FirstSeenMeaning(IncrementalMeaning):
     """Rules of FIRST_SEEN, whose tables have the earliest row of each key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the versions of everything that determines the table's rows."""
         kind = FirstSeen.from_model(model)
         key = sorted(self.column_version(model, version, name) for name in kind.key)
         order = [self.column_version(model, version, name) for name in kind.order]
@@ -35,7 +34,6 @@ class FirstSeenMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key of the kind as the table's only unique key."""
         return (frozenset(name.lower() for name in FirstSeen.from_model(model).key),)
 
 
@@ -43,7 +41,6 @@ class ChangesMeaning(IncrementalMeaning):
     """Rules of CHANGES, whose tables have the rows that change the state of a key."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Hash the versions of everything that determines the table's rows."""
         kind = Changes.from_model(model)
 
         def versions(*names: str | None) -> list[str]:
@@ -79,5 +76,4 @@ class ChangesMeaning(IncrementalMeaning):
         return not model.reads_itself or super().is_cut_freely(model)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return one unique key: the columns that identify a row of the table."""
         return (frozenset(name.lower() for name in Changes.from_model(model).fixed),)

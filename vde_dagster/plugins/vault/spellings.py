@@ -54,7 +54,6 @@ def _spelling(
 
 
 def _key_with_source(given: Properties) -> Properties:
-    """Add the load date and the record source to the key."""
     return {**given, "key": tuple(dict.fromkeys((*given["key"], given["time"], given["source"])))}
 
 

@@ -84,7 +84,6 @@ def _bare(name: str) -> str:
 def _null_values(
     evaluator: MacroEvaluator, names: list[str], required: list[str], optional: list[str]
 ) -> dict[str, str]:
-    """Return the replacements for NULL, by column in lower case."""
     found: dict[str, str] = {}
     there = [name.strip("`") for name in names]
     for kind, columns in (("required", required), ("optional", optional)):
@@ -152,7 +151,6 @@ def _strip_brackets(text: str | None) -> str:
 
 
 def _aliases(evaluator: MacroEvaluator, argument: str, text: str) -> dict[str, str]:
-    """Return the aliases in a list of expressions, by their names in lower case."""
     from sqlglot import exp
 
     found: dict[str, str] = {}

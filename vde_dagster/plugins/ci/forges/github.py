@@ -46,7 +46,6 @@ class GitHub(RestForge):
         return cls(Rest(base, token, headers), login, repository)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the current state of a pull request."""
         found = self.rest.get(f"{self._repo}/pulls/{number}")
         state: State = "open" if found["state"] == "open" else "closed"
         return PullRequest(str(found["head"]["sha"]), "merged" if found["merged"] else state)
@@ -87,21 +86,17 @@ class GitHub(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The token's user."""
         # An installation's token, as in a workflow, may not request its user.
         known = None if self.login else self.rest.get("/user", or_none=(403, 404))
         return self.login or (str(known["login"]) if known else _ACTIONS_USER)
 
     def comments_path(self, number: int) -> str:
-        """Return the API path of a pull request's comments."""
         return f"{self._repo}/issues/{number}/comments"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the API path of one comment."""
         return f"{self._repo}/issues/comments/{key}"
 
     def comment_author(self, comment: Any) -> str | None:
-        """Return the login of a comment's author."""
         return (comment.get("user") or {}).get("login")
 
 

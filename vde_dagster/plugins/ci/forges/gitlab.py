@@ -63,7 +63,6 @@ class GitLab(RestForge):
         return cls(Rest(base, token), login, project, folder)
 
     def pull_request(self, number: int) -> PullRequest:
-        """Return the current state of a merge request."""
         found = self.rest.get(f"{self._path}/merge_requests/{number}")
         # The state is `locked` while it is being merged.
         state = _STATES.get(found["state"], "unknown")
@@ -80,7 +79,6 @@ class GitLab(RestForge):
         return int(chosen[0]["iid"]) if chosen else None
 
     def write_comment(self, number: int, marker: str, text: str) -> None:
-        """Create or replace a note on a merge request."""
         # A leading `/` is escaped, so that GitLab runs no quick action.
         super().write_comment(number, marker, _COMMAND.sub(r"\\/", text))
 
@@ -97,19 +95,15 @@ class GitLab(RestForge):
 
     @cached_property
     def user(self) -> str:
-        """The token's user."""
         return self.login or str(self.rest.get("/user")["username"])
 
     def comments_path(self, number: int) -> str:
-        """Return the API path of a merge request's notes."""
         return f"{self._path}/merge_requests/{number}/notes"
 
     def comment_path(self, number: int, key: int) -> str:
-        """Return the API path of one note."""
         return f"{self.comments_path(number)}/{key}"
 
     def comment_author(self, comment: Any) -> str | None:
-        """Return the user name of a note's author."""
         return (comment.get("author") or {}).get("username")
 
 

@@ -53,7 +53,6 @@ class PlainGit:
         return PullRequest(self.head(), "unknown")
 
     def head(self) -> str:
-        """Return the hash of the checked-out commit."""
         return self.run_git("rev-parse", "--verify", "HEAD").strip()
 
     def find_merged(self, commit: str) -> int | None:
@@ -67,7 +66,6 @@ class PlainGit:
         return listed.split()
 
     def comment(self, number: int, marker: str) -> str | None:
-        """Return the text of a pull request's comment, or None."""
         known = self._fetch_newest(COMMENTS)
         path = f"{known}:{self._comment_file(number)}"
         if known is None or not self._exists(path):
@@ -154,7 +152,6 @@ class PlainGit:
         )
 
     def _fetch_newest(self, ref: str) -> str | None:
-        """Fetch a ref and return its commit; None if the ref does not exist."""
         if not self._is_shared():
             return self.run_git("rev-parse", ref).strip() if self._exists(ref) else None
         listed = self.run_git("ls-remote", self.remote, ref).split()

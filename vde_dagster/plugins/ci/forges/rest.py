@@ -186,12 +186,10 @@ class RestForge(ABC):
         """Return the API path of a pull request's comments."""
 
     @abstractmethod
-    def comment_path(self, number: int, key: int) -> str:
-        """Return the path of one comment."""
+    def comment_path(self, number: int, key: int) -> str: ...
 
     @abstractmethod
-    def comment_author(self, comment: Any) -> str | None:
-        """Return the author of a comment."""
+    def comment_author(self, comment: Any) -> str | None: ...
 
 
 def _error_suffix(answer: Response) -> str:

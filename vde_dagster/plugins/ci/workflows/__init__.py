@@ -22,7 +22,6 @@ _PLAIN = re.compile(r"[\w./-]+")
 
 
 def github_workflow(root: Path) -> Workflow:
-    """Write a GitHub workflow file for a project; see `Workflow`."""
     secrets = _find_secrets(root)
     lines = "\n".join(f"          {name}: ${{{{ secrets.{name} }}}}" for name in secrets)
     branch = git_output(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
@@ -98,14 +97,12 @@ def _suffix(root: Path) -> str:
 
 
 def _find_secrets(root: Path) -> list[str]:
-    """Return the environment variables that a project's settings refer to."""
     settings = _read_settings(root)
     values = (settings.state_url or "", *settings.io.values(), *settings.catalog_options.values())
     return sorted({name for value in values for name in _SECRET.findall(value)})
 
 
 def _advise_separate_logins(root: Path) -> list[str]:
-    """Return advice if checks and deployments would have the same database user."""
     url = _read_settings(root).state_url or ""
     user = re.match(r"postgresql[^:]*://([^:@/]*)", url)
     if user is None or _SECRET.search(user[1]):
@@ -117,7 +114,6 @@ def _advise_separate_logins(root: Path) -> list[str]:
 
 
 def _advise_shared_state(root: Path) -> list[str]:
-    """Return advice if the project's state is a local file."""
     if not (_read_settings(root).state_url or "sqlite").startswith("sqlite"):
         return []
     # Jobs on other machines cannot use a local file.

@@ -84,13 +84,11 @@ class Session:
         return bool(self._command) and self.adapter == "spark"
 
     def leave_out(self, unique_id: str, call: str) -> None:
-        """Record that a node was not compiled because of a call."""
         with self._lock:
             self._left_out[unique_id] = call
             self.write()
 
     def write(self) -> None:
-        """Write the record of the compile to the file."""
         record = {
             "left_out": self._left_out,
             "asked": self._asked,
@@ -116,7 +114,7 @@ class Session:
             self.write()
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question; raise NoAnswerError if there is none."""
+        """Return the answer to a question; raise NoAnswerError if it is missing."""
         relation = question.get("relation")
         if relation and tuple(part.lower() for part in relation) not in self.known:
             raise NoAnswerError(f"{'.'.join(relation)} is neither a model nor a source")
@@ -150,7 +148,6 @@ class Session:
 
     @staticmethod
     def _exchange(process: subprocess.Popen[str], request: Any) -> dict[str, Any]:
-        """Send a line to the answering process, and return its reply."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -86,7 +86,6 @@ def read_grains(node: Node) -> tuple[tuple[str, ...], ...]:
 
 
 def _all_constraints(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each constraint with the name of its column, or '' for constraints of the model."""
     yield from (("", one) for one in node.constraints)
     yield from ((c.name, one) for c in node.columns.values() for one in c.constraints)
 
@@ -115,7 +114,6 @@ def freshness_audits(node: Node, dialect: str, trusted: frozenset[str]) -> Itera
 
 
 def not_null_audits(columns: Sequence[str]) -> Iterator[Audit]:
-    """Yield an audit for each column that must not have NULL."""
     for column in columns:
         query = f"SELECT * FROM {_THIS} WHERE {quote(column)} IS NULL"
         yield Audit("not_null", (("columns", column),), query)

@@ -143,7 +143,6 @@ def find_strategy(node: Node, adapter: str) -> str:
 def _key_kind(
     node: Node, strategy: str, adapter: str, dialect: str, kept: Mapping[str, Any]
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of a model with a unique_key, and descriptions of ignored predicates."""
     config, values = node.config, dict(kept)
     if strategy == "merge":
         for name in sorted(_OTHER_MERGES & config.keys()):
@@ -166,7 +165,6 @@ def _key_kind(
 
 
 def _in_place_properties(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties that are common to kinds whose tables are changed in place."""
     change = str(config.get("on_schema_change") or "ignore")
     if change not in _POLICIES:
         raise ValueError(f"on_schema_change must be one of {', '.join(_POLICIES)}, not '{change}'")
@@ -179,7 +177,6 @@ def _in_place_properties(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _microbatch(node: Node, adapter: str, dialect: str, kept: Mapping[str, Any]) -> Filling:
-    """Convert a microbatch model: a batch replaces the rows of its interval, or is merged by key."""
     # A batch replaces the rows of its interval, or is merged by key.
     config = node.config
     column, unit = str(config.get("event_time") or ""), str(config.get("batch_size") or "day")

@@ -92,7 +92,6 @@ def with_refresh(kind: Kind, node: Node, meta: Mapping[str, Any]) -> Kind:
 
 
 def configuration_error(node: Node, error: ValueError, location: SourceLocation) -> ProjectError:
-    """Return the error for an invalid configuration of a node."""
     return ProjectError(
         f"the configuration of '{node.name}' cannot be read: {error}",
         hint="correct it in dbt, and run `dbt compile`",

@@ -106,7 +106,6 @@ def _read_unique_key(config: Mapping[str, Any], dialect: str) -> tuple[str, ...]
 
 
 def _view_query(kind: Kind, config: Mapping[str, Any], table: ModelName, dialect: str) -> str:
-    """Write the view's query, with columns in dbt's order."""
     unique_key = _read_unique_key(config, dialect)
     begin, end, *flags = (quote(column.name) for column in kind.added_columns)
     id_, updated = (
@@ -156,6 +155,5 @@ def _read_hard_deletes(config: Mapping[str, Any]) -> str:
 
 
 def _added_column_name(config: Mapping[str, Any], name: str) -> str:
-    """Return the configured name of a column that dbt adds, such as `dbt_valid_to`."""
     names: Mapping[str, Any] = config.get("snapshot_meta_column_names") or {}
     return str(names.get(name) or name)

@@ -101,7 +101,6 @@ class _HookReader:
         return found
 
     def _read_hook(self, key: str, index: int, written: str) -> tuple[list[str], str | None]:
-        """Return a hook's statements, or the reason why it is ignored."""
         text, dialect = self.rendered.get(f"{key} {index}"), self.context.dialect
         if text is None:
             text = _THIS.sub(lambda _: _relation(self.node), written)

@@ -78,7 +78,6 @@ class DatasetFactory:
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
     def table(self, name: ModelName) -> Plan.Table | None:
-        """Return the physical table of a model, or None."""
         entry = self.content.entries.get(name)
         return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
 
@@ -141,7 +140,6 @@ class DatasetFactory:
         return list(found.values())
 
     def _commit_read(self, parent: ModelName, fill: FillRecord) -> int | None:
-        """Return the Iceberg snapshot of a parent's table that a fill read."""
         read = fill.facts.inputs or {}
         table, own = self.table(parent), self.snapshot(parent)
         if table is not None:
@@ -228,7 +226,6 @@ class DatasetFactory:
 
     @property
     def environment(self) -> str:
-        """The name of the plan's or version's environment."""
         of = self.content
         return of.name if isinstance(of, Environment) else of.environment
 

@@ -75,7 +75,6 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
 def _make_events(
     workspace: Workspace, records: Sequence[OutboxRecord], refused: RefusedEvents
 ) -> Iterator[tuple[int, Event]]:
-    """Yield (record's number, event), in order."""
     from openlineage.client.event_v2 import set_producer
 
     from vde_dagster.plugins.exports.openlineage.publications import Publications
@@ -186,7 +185,6 @@ class RefusedEvents:
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
-        """Return the error that reports all refused events."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "

@@ -123,7 +123,6 @@ class Publications:
     def _drop_events(
         self, at: str, before: Environment | None, now: Environment, datasets: DatasetFactory
     ) -> Iterator[DatasetEvent]:
-        """Yield an event for each view that was dropped."""
         if before is None:
             return
         earlier = self._datasets(before)
@@ -169,7 +168,6 @@ def _view_events(
     *,
     changed: bool,
 ) -> Iterator[DatasetEvent]:
-    """Yield the creation or change of the view that shows a table."""
     view = datasets.view(snapshot.name)
     new = (
         before is None

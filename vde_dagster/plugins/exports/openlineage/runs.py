@@ -66,7 +66,6 @@ class Runs:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
 
     def events(self, record: OutboxRecord) -> Iterator[RunEvent]:
-        """Yield the run events of an outbox record."""
         subject = record.subject
         known = self.plan(subject["plan"]) if subject.get("plan") else None
         if known is None:
@@ -153,7 +152,6 @@ class Runs:
         yield one.event(RunState.COMPLETE, record.at, **figures)
 
     def _snapshot(self, plan: Plan, table_id: str) -> Snapshot | None:
-        """Return the model whose table a plan fills."""
         for model in plan.builds:
             if model.table is not None and model.table.id == table_id:
                 return plan.snapshot_of(model)
@@ -192,7 +190,6 @@ class Runs:
         return [one for one in own if one.number > max(ends, default=0)]
 
     def _is_first(self, record: OutboxRecord) -> bool:
-        """Return whether no earlier record of the same attempt made events."""
         key = self.plan_run(record.subject["plan"], record)
         if key not in self._firsts:
             kinds = ("begun", "computed", *_ENDS)
@@ -211,7 +208,6 @@ class Runs:
     def _audit_events(
         self, record: OutboxRecord, plan: Plan, datasets: DatasetFactory
     ) -> Iterator[RunEvent]:
-        """Yield a run for each model that an attempt audited without a fill."""
         attempt = self._attempt_records(record)
         filled = {
             (one.subject["table"], one.interval) for one in attempt if one.kind in ("begun", *_ENDS)
@@ -448,7 +444,6 @@ def job_facets(snapshot: Snapshot) -> dict[str, JobFacet]:
 
 
 def _begins_attempt(begun: OutboxRecord, end: OutboxRecord) -> bool:
-    """Return whether record `begun` began the attempt that record `end` belongs to."""
     keys = ("table", "start", "end", "branch")
     same = all(begun.subject.get(key) == end.subject.get(key) for key in keys)
     return begun.kind == "begun" and same
