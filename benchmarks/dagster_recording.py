@@ -29,7 +29,7 @@ from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.applying import watching
+from vde_dagster.orchestration.events.applying import watch_events
 from vde_dagster.orchestration.events.consumer import forward_outbox
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
@@ -148,7 +148,7 @@ def record_inside(folder: ProjectFolder, home: Path, storage: str) -> None:
         if isinstance(event, IntervalFilled):
             last = time.time()
 
-    with open_instance(home, storage) as instance, fake_engine(), watching(watch):
+    with open_instance(home, storage) as instance, fake_engine(), watch_events(watch):
         job = vde_definitions(folder.root).resolve_job_def("vde_plan_and_apply")
         ops = {"plan_and_apply": {"config": {"environment": "prod"}}}
         job.execute_in_process(instance=instance, run_config={**QUIET, "ops": ops})

@@ -45,7 +45,7 @@ from vde_dagster.orchestration.location_refresh import refresh
 from vde_dagster.orchestration.models.catalog import load_catalog
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.loading.loader import project_hash
@@ -90,7 +90,7 @@ def edited(snapshot: Snapshot, version: int) -> Snapshot:
     """Return another version of a model."""
     rows = digest("rows", snapshot.id, str(version))
     hashes = {column.name: digest(rows, column.name) for column in snapshot.columns}
-    return identified(
+    return with_content_id(
         replace(
             snapshot,
             id="",

@@ -43,7 +43,7 @@ from vde_dagster.lakehouse.publishing.publication import Publication
 from vde_dagster.planning.environments.environment import Entry, Environment
 from vde_dagster.planning.environments.resolver import Resolver
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
@@ -91,7 +91,7 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
         source=query,
         start=DAY - timedelta(days=1),
     )
-    snapshot = identified(
+    snapshot = with_content_id(
         Snapshot(
             id="",
             model=model,

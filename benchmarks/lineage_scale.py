@@ -20,14 +20,14 @@ from benchmarks.cli_startup import best
 from benchmarks.planning_scale import WIDE, write_project
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.snapshots.lineage import impact, trace
+from vde_dagster.planning.snapshots.lineage import find_affected_parts, trace
 
 
 def asked(root: Path) -> tuple[str, str, str]:
     """Return the column with the widest impact, that of the longest lineage, and both in words."""
     with Workspace.open(root) as workspace:
         snapshots = workspace.snapshots()
-        sizes = {name: len(impact(snapshots, name, "amount")) for name in snapshots}
+        sizes = {name: len(find_affected_parts(snapshots, name, "amount")) for name in snapshots}
         first: ModelName = max(sizes, key=lambda name: sizes[name])
         flows = {name: len(trace(snapshots, name, "amount")) for name in snapshots}
         last: ModelName = max(flows, key=lambda name: flows[name])

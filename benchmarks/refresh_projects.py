@@ -33,9 +33,9 @@ from benchmarks.refresh_tpc import GROUPS, ROWS, find_method
 from benchmarks.sqlmesh_projects import HERE, read_projects
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.execution.mistakes import models_without_errors
+from vde_dagster.execution.mistakes import understood
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.kinds.repeatable import explain_not_repeatable
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.loading.loader import load_project
@@ -88,7 +88,7 @@ def read_project(root: Path) -> dict[str, Any]:
         project = load_project(root, strict=False, use_cache=False)
     except ProjectError as error:
         return {"problem": error.message}
-    models = models_without_errors(project)
+    models = understood(project)
     guessed: set[ModelName] = set()
 
     def columns(name: ModelName) -> tuple[tuple[str, str], ...]:
@@ -124,7 +124,7 @@ def read_model(model: Model, built: Snapshots) -> dict[str, str]:
     snapshot = built.get(model.name)
     if snapshot is None:
         return {"": "not built: it or a parent has a mistake, or types are unknown"}
-    why = why_not_repeatable(snapshot, built)
+    why = explain_not_repeatable(snapshot, built)
     if why is not None or model.query is None:
         return {"": f"it {describe_reason(why)}" if why is not None else "it has no query"}
     try:

@@ -40,7 +40,6 @@ class _Commands(SentenceGroup):
     """
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """Return a built-in command, or else a plug-in's command."""
         known = super().get_command(ctx, name)
         function = None if known is not None else _PLUGINS.find(name)
         if function is None:
@@ -50,11 +49,9 @@ class _Commands(SentenceGroup):
         return typer.main.get_command(alone)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, for help."""
         return [*super().list_commands(ctx), *_PLUGINS.working()]
 
     def panels(self, names: list[str]) -> Iterable[tuple[str, list[str]]]:
-        """Return the commands grouped by task."""
         return grouped(names)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -64,7 +61,6 @@ class _Commands(SentenceGroup):
         return super().resolve_command(ctx, args)
 
     def _is_plugin_command(self, both: str) -> bool:
-        """Check that two words name a plug-in's command, not a built-in one with an argument."""
         first, _, second = both.partition(" ")
         ours = self.commands.get(first)
         if hasattr(ours, "commands") or not second or second.startswith("-"):
@@ -78,7 +74,6 @@ class _Commands(SentenceGroup):
         return next(takes, None) is None and _PLUGINS.find(both) is not None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Complete one word only."""
         # Shells would read two words as two commands.
         return [one for one in super().shell_complete(ctx, incomplete) if " " not in one.value]
 
@@ -184,6 +179,5 @@ def _call(given: list[str]) -> int:
 
 @cache
 def _command() -> Any:
-    """Return the parser of all commands."""
     # Typer would build the parser for each call.
     return typer.main.get_command(app)

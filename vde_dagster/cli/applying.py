@@ -34,11 +34,11 @@ def confirm_environment(
     output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
 ) -> str:
     """Return the environment to plan for, asking the user if a new name looks mistyped."""
-    from vde_dagster.execution.published_version import find_similar_environment
+    from vde_dagster.execution.published_version import likely_meant
 
     if branch_name(environment):
         output.note(f"the environment of branch '{environment}' is {environment_name(environment)}")
-    meant = None if create else find_similar_environment(workspace.store, environment)
+    meant = None if create else likely_meant(workspace.store, environment)
     if meant is None:
         return environment
     problem = f"environment '{environment}' does not exist"
@@ -164,7 +164,7 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         console.print(f"plan {result.plan.id} was already applied: nothing to do")
         return
     if not result.published:
-        console.print(nothing_to_do(workspace, result.plan))
+        console.print(empty_plan_message(workspace, result.plan))
         return
     assert result.environment is not None
     views = result.plan.views
@@ -175,16 +175,14 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
         f"{len(views.dropped)} dropped"
     )
     if result.skipped:
-        from vde_dagster.reports.document import saved
+        from vde_dagster.reports.document import savings_text
 
         models = count(len(result.skipped), "model")
-        console.print(f"skipped {models} without new input{saved(result.skipped.values())}")
+        console.print(f"skipped {models} without new input{savings_text(result.skipped.values())}")
 
 
 @dataclass
 class _Interruptible:
-    """Turns Ctrl-C into a cancellation of the apply."""
-
     workspace: Workspace
     plan: Plan
     pressed: bool = False
@@ -222,7 +220,7 @@ class _Interruptible:
         return threading.current_thread() is threading.main_thread()
 
 
-def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
+def empty_plan_message(workspace: Workspace, plan: Plan, *, selected: bool = False) -> str:
     """Return the message for an empty plan, with missing intervals.
 
     Args:
@@ -246,7 +244,7 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
     return f"[bold]{plan.environment}[/] is up to date: nothing to do"
 
 
-def check(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
+def analyze_and_store(workspace: Workspace, plan: Plan, output: Output) -> Analysis:
     """Let Spark analyze an unsaved plan, store it, and print the models that were not analyzed.
 
     Raises:

@@ -101,7 +101,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     """
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.orchestration.events.applying import watching
+    from vde_dagster.orchestration.events.applying import watch_events
     from vde_dagster.orchestration.events.records import Reporter
     from vde_dagster.orchestration.instance import only_location, open_instance
     from vde_dagster.orchestration.names import Names
@@ -114,7 +114,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     progress = ApplyProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
         Reporter(workspace, instance).add_plan(plan.id)
-        with progress, watching(progress.show):
+        with progress, watch_events(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(names.named(name))
                 _run(job, instance, plan, location)

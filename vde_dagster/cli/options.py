@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from vde_dagster.cli.output import Output
-from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_option_fields
-from vde_dagster.spark.ready.keep import imported_modules, start_ready_process
+from vde_dagster.planning.plan.plan_options import PlanOptionField, PlanOptions, plan_option_fields
+from vde_dagster.spark.ready.keep import imported, keep_ready
 
 _WARM = "vde_dagster.spark.session.warm"
 
@@ -81,7 +81,7 @@ def with_plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[.
     return partial(on_project, plan_options=plan_options)
 
 
-def _parameter(option: Asked) -> Parameter:
+def _parameter(option: PlanOptionField) -> Parameter:
     text = option.help
     if option.type is list:
         text = f"{text.removesuffix('.')}; repeatable."
@@ -94,7 +94,7 @@ def _parameter(option: Asked) -> Parameter:
 
 
 def on_project(
-    command: Callable[..., None], plan_options: Sequence[Asked] = ()
+    command: Callable[..., None], plan_options: Sequence[PlanOptionField] = ()
 ) -> Callable[..., None]:
     """Add `--project`, `--json` and `--debug` to a command with `workspace` and `output`.
 
@@ -131,7 +131,7 @@ def on_project(
             finally:
                 # A command may end before it reads the project's files.
                 if _WARM in sys.modules and "settings" in workspace.__dict__:
-                    start_ready_process(workspace.settings, imported_modules)
+                    keep_ready(workspace.settings, imported)
 
     # Attributes of a function that Typer reads.
     run.__name__, run.__doc__ = command.__name__, command.__doc__

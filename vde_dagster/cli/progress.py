@@ -23,7 +23,7 @@ from vde_dagster.execution.events import (
 from vde_dagster.planning.changes.refresh import Refresh
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.reports.document import span, units
+from vde_dagster.reports.document import count_units, format_range
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ class ApplyProgress:
 
     def __init__(self, console: Console, plan: Plan) -> None:
         self._units = {
-            model.name: units(plan.snapshots[model.snapshot_id or ""], model.intervals)
+            model.name: count_units(plan.snapshots[model.snapshot_id or ""], model.intervals)
             for model in plan.builds
         }
         self._skipped: set[ModelName] = set()
@@ -110,7 +110,7 @@ class ApplyProgress:
         before = int(task.completed)
         self._bars.reset(task.id, visible=True)
         # Intervals of an earlier attempt are no longer missing.
-        missing = units(event.snapshot, event.missing)
+        missing = count_units(event.snapshot, event.missing)
         self._count(task, before, int(task.total or 0) - missing)
 
     def _advance(self, event: IntervalFilled) -> None:
@@ -124,7 +124,7 @@ class ApplyProgress:
         if event.refresh is not None:
             self._refreshes[name] = event.refresh
         task = self._task(name)
-        filled = units(event.snapshot, IntervalSet((event.interval,)))
+        filled = count_units(event.snapshot, IntervalSet((event.interval,)))
         self._count(task, int(task.completed), int(task.completed) + filled)
 
     def _count(self, task: Task, before: int, done: int) -> None:
@@ -137,7 +137,7 @@ class ApplyProgress:
     def _audit(self, event: AuditFinished) -> None:
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
-        where = span(event.interval)
+        where = format_range(event.interval)
         self._print(
             f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]"
         )

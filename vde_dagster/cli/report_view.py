@@ -9,7 +9,7 @@ from vde_dagster.base.failures import SHOWN_ROWS
 from vde_dagster.base.json_values import json_value, text_value
 from vde_dagster.base.texts import count
 from vde_dagster.planning.plan.plan import Change
-from vde_dagster.reports.document import diff_lines, span
+from vde_dagster.reports.document import diff_lines, format_range
 from vde_dagster.reports.plan import definition_text
 from vde_dagster.terminal.reports import color_diff
 from vde_dagster.terminal.tables import simple_table
@@ -107,7 +107,7 @@ def show_audits(console: Console, report: AuditReport) -> None:
             found.model,
             found.audit.label,
             "blocks" if found.audit.blocking else "warns",
-            span(found.interval),
+            format_range(found.interval),
             f"{found.result.failed_rows:,}",
         )
         for found in report.results

@@ -22,7 +22,7 @@ from vde_dagster.project.model import Audit
 
 @dataclass(frozen=True, slots=True)
 class ApplyStarted:
-    """An apply has locked the plan's environment, and created records of the plan's tables."""
+    """The plan's environment is locked and its tables are known."""
 
     plan: Plan
 
@@ -84,7 +84,7 @@ class AuditFinished:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLacked:
-    """A model ran out of memory, and is computed again while no other model runs.
+    """A model's work ran out of memory and is retried alone.
 
     Args:
         batch: The batch being filled, if any.
@@ -99,9 +99,7 @@ class MemoryLacked:
 
     @property
     def text(self) -> str:
-        """Message such as `marts.daily: out of memory; retrying alone, at most 4 intervals at a
-        time`.
-        """
+        """Text of the event."""
         at = f" ({self.batch.text})" if self.batch is not None else ""
         units = "interval" if self.most == 1 else "intervals"
         less = f", at most {self.most} {units} at a time" if self.most else ""
@@ -128,7 +126,7 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The apply has published the environment's new version."""
+    """The environment's new version is visible."""
 
     environment: Environment
     plan: Plan
@@ -146,7 +144,7 @@ class VirtualUpdateRan:
 
     @property
     def sentence(self) -> str:
-        """Text `model: error`."""
+        """The model and its error."""
         return f"{self.model}: {self.error}"
 
 
@@ -172,7 +170,7 @@ class ApplyResult:
         plan: The plan with the tables that it really used.
         environment: The published version; the current version if there was nothing to do.
         failed_statements: Failed statements on the published views.
-        skipped: Models that were not computed, because their inputs had not changed, with savings.
+        skipped: Models without new input, with the savings.
         refreshes: Method of the last fill of each model that may refresh from changes.
     """
 

@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from vde_dagster.planning.build_snapshots import Memo
-from vde_dagster.planning.snapshots.built import Built, pack, unpack
+from vde_dagster.planning.build_snapshots import SnapshotCache
+from vde_dagster.planning.snapshots.built import BuiltSnapshot, pack, unpack
 from vde_dagster.project.files import replacing
 from vde_dagster.project.model import Model
 from vde_dagster.project.serialise import from_bytes, to_bytes
@@ -16,8 +16,9 @@ T = TypeVar("T")
 
 
 class FileMemo(Generic[T]):
-    """Dictionary that is stored in a cache file. An unreadable file counts as empty."""
+    """Dictionary in a file with a header."""
 
+    # An unreadable file counts as an empty dictionary.
     def __init__(self, path: Path, form: type[T], head: bytes = b"") -> None:
         self._path, self._form, self._head = path, form, head
         self.used: dict[str, T] = {}
@@ -25,7 +26,7 @@ class FileMemo(Generic[T]):
 
     @cached_property
     def stored(self) -> dict[str, T]:
-        """Entries that the file had when it was first read."""
+        """Entries of the file."""
         try:
             data = self._path.read_bytes()
             if data.startswith(self._head):
@@ -36,7 +37,7 @@ class FileMemo(Generic[T]):
         return {}
 
     def save(self, *, keep: bool = False) -> None:
-        """Write the entries to the file, if they have changed.
+        """Write the memo to its file, if it has changed.
 
         Args:
             keep: Whether to keep entries that were not used in this process.
@@ -48,15 +49,15 @@ class FileMemo(Generic[T]):
             self.changed = False
 
 
-class SnapshotMemo(FileMemo[bytes], Memo):
-    """Cache file with each model's snapshot, `as_seen` hashes and problems."""
+class SnapshotMemo(FileMemo[bytes], SnapshotCache):
+    """Cache of each model's snapshot, `as_seen` hashes and problems."""
 
     # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:
         super().__init__(path, bytes, b"vde-memo-5\n")
 
-    def get(self, key: str, model: Model) -> Built | None:
-        """Return a model's cached snapshot and problems, or None."""
+    def get(self, key: str, model: Model) -> BuiltSnapshot | None:
+        """Return the cached result for a model, or None."""
         data = self.stored.get(key)
         if data is None:
             return None
@@ -68,7 +69,10 @@ class SnapshotMemo(FileMemo[bytes], Memo):
         self.used[key] = data
         return built
 
-    def put(self, key: str, built: Built) -> None:
-        """Cache a model's snapshot and problems. Call `save` to write the file."""
+    def put(self, key: str, built: BuiltSnapshot) -> None:
+        """Cache the result for a model.
+
+        Call `save` to write it.
+        """
         self.used[key] = pack(built)
         self.changed = True

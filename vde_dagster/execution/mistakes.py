@@ -10,12 +10,12 @@ from vde_dagster.sql.trees import ParsedQueries
 
 
 def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
-    """Collect the errors of all files of a project into one error."""
-    from vde_dagster.planning.build_snapshots import build_snapshots, in_order
-    from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
-    from vde_dagster.planning.environments.contracts import mistakes_in_readers
+    """Return one error that contains all errors of a project's files."""
+    from vde_dagster.planning.build_snapshots import build_snapshots, sort_mistakes
+    from vde_dagster.planning.checks.unit_tests import find_test_mistakes
+    from vde_dagster.planning.environments.contracts import find_reader_mistakes
 
-    models, found = models_without_errors(project), list(project.problems)
+    models, found = understood(project), list(project.problems)
     try:
         build_snapshots(
             models,
@@ -25,19 +25,20 @@ def all_mistakes(project: Project, parsed: ParsedQueries) -> ProjectError:
             functions=project.settings.functions,
             warnings=[],
             more=lambda known: (
-                *mistakes_in_tests(project.tests, models, known),
-                *mistakes_in_readers(project.exposures, known, []),
+                *find_test_mistakes(project.tests, models, known),
+                *find_reader_mistakes(project.exposures, known, []),
             ),
         )
     except ProjectError as error:
         known = {str(mistake) for mistake in found}
         found += (mistake for mistake in error.mistakes if str(mistake) not in known)
-    return ProjectError.combine(in_order(found))
+    return ProjectError.combine(sort_mistakes(found))
 
 
-def models_without_errors(project: Project) -> dict[ModelName, Model]:
-    """Return the models of a project, without models in files with errors and all models that read
-    these.
+def understood(project: Project) -> dict[ModelName, Model]:
+    """Return the models of a project that are certainly not affected by its errors.
+
+    Models in files with errors, and all models that may read such models, are left out.
     """
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}

@@ -10,7 +10,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.publishing.pins import pinned_tables
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Resolver
-from vde_dagster.planning.rendering.render import relation
+from vde_dagster.planning.rendering.render import relation_query
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.pinned_reads import PinnedTable
 from vde_dagster.planning.tables.table import PhysicalTable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PinnedVersion:
-    """Builds queries that read models as a version of an environment shows them.
+    """Finds the tables and queries of a version's models.
 
     Args:
         live: External tables that were read, directly or through models.
@@ -42,7 +42,7 @@ class PinnedVersion:
     _pinned: dict[str, PinnedTable] = field(default_factory=dict)
 
     def relation(self, name: ModelName) -> str | None:
-        """Build the query that reads a model, or return None if the version has no such model."""
+        """Return the query for a name, or None if the version has no model of this name."""
         if name not in self.version.entries:
             return None
         self._load({name})
@@ -53,9 +53,10 @@ class PinnedVersion:
             self.tables,
             pinned=self._pinned,
         )
-        return relation(name, resolver, self.handles.settings.catalog)
+        return relation_query(name, resolver, self.handles.settings.catalog)
 
     def _load(self, waiting: set[ModelName]) -> None:
+        """Load snapshots and tables of models."""
         entries, store = self.version.entries, self.handles.store
         while waiting:
             wanted = [entries[name] for name in waiting]
@@ -79,7 +80,7 @@ class PinnedVersion:
         pins = self.pins or {}
         for table_id, name in models.items():
             if table_id not in pins:
-                raise not_pinned_error(name, self.version)
+                raise not_pinned(name, self.version)
         tables = store.tables.load(models)
         states = {one.id: (one.ref, pins[one.id].state_to_hold) for one in tables.values()}
         self.tables |= tables
@@ -87,9 +88,9 @@ class PinnedVersion:
         self._pinned |= found
         for table_id, name in models.items():
             if table_id not in found:
-                raise self._data_gone_error(name)
+                raise self._gone(name)
 
-    def _data_gone_error(self, name: ModelName) -> UsageError:
+    def _gone(self, name: ModelName) -> UsageError:
         shown = self.version
         why = "a program other than vde expired or dropped it"
         hint = "run `vde fsck` to find the damage; read another version, or restore a backup"
@@ -102,8 +103,8 @@ class PinnedVersion:
         )
 
 
-def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
-    """Build the error for a version that was published before versions pinned their tables."""
+def not_pinned(name: ModelName, version: Environment) -> UsageError:
+    """Return the error for reading a model of a version without pinned data."""
     return UsageError(
         f"the data of {name} in version {version.version} of '{version.name}' is unknown, "
         "because it was published before versions pinned their data",
@@ -114,7 +115,7 @@ def not_pinned_error(name: ModelName, version: Environment) -> UsageError:
 def with_pinned_tables(
     handles: Handles, resolver: Resolver, only: Collection[ModelName] | None = None
 ) -> Resolver:
-    """Return a resolver that reads each pinned table at its pinned Iceberg snapshot.
+    """Return a resolver that reads each pinned entry at its pinned state.
 
     Args:
         only: Models to resolve, or None for all.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """Options of a server that publishes environments.
+class Listening:
+    """Options of a server.
 
     Args:
         port: The port; 0 for any free port.
@@ -32,8 +32,8 @@ class ServerOptions:
     by_address: int = 250
 
 
-class Server(Protocol):
-    """Server that accepts requests while its `with` block runs."""
+class Running(Protocol):
+    """Server that listens while its `with` block runs."""
 
     @property
     def url(self) -> str: ...
@@ -41,20 +41,19 @@ class Server(Protocol):
     def run(self) -> None:
         """Serve until Ctrl-C."""
 
-    def __enter__(self) -> Server: ...
+    def __enter__(self) -> Running: ...
 
     def __exit__(self, *details: object) -> None: ...
 
 
 class Publisher(Protocol):
-    """Plug-in that serves environments to other programs, such as Trino."""
+    """Plug-in that serves environments to other programs."""
 
-    def open(self, workspace: Workspace, options: ServerOptions) -> Server:
-        """Create the server without starting it."""
+    def open(self, workspace: Workspace, asked: Listening) -> Running:
+        """Return the server."""
 
     def check_filter(self, text: str) -> None:
-        """Check that a condition such as `country = 'DE'` can restrict the rows that a token may
-        read.
+        """Check that a condition can restrict the rows of a token.
 
         Raises:
             UsageError: The condition cannot be evaluated per row.

@@ -127,7 +127,6 @@ _PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDiction
 
 
 def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
-    """Refuse two projects with the same prefix."""
     prefix, own = settings.dagster.prefix, Path(context.path)
     taken = _PREFIXES.setdefault(context.component_tree.state_tracker, {})
     component, project = taken.setdefault(prefix, (own, settings.root))
@@ -146,5 +145,4 @@ class _Translated(VdeTranslator):
         self._translation = translation
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
-        """Apply the component's `translation` to the default spec."""
         return self._translation(super().get_asset_spec(model), model)

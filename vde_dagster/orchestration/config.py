@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, create_model
 
 from vde_dagster.base.texts import suggest
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.plan.plan_options import Asked, PlanOptions, plan_option_fields
+from vde_dagster.planning.plan.plan_options import PlanOptionField, PlanOptions, plan_option_fields
 
 _CONCURRENCY: Any = Field(
     default=None,
@@ -30,8 +30,7 @@ def _plan(verb: str) -> Any:
     return Field(default=None, description=description)
 
 
-def _field(option: Asked) -> Any:
-    """Return a field without a default."""
+def _field(option: PlanOptionField) -> Any:
     # Dagster shows fields with defaults in unedited forms.
     if option.type is list:
         return list[str], Field(default_factory=list, description=option.help)
@@ -91,7 +90,7 @@ class PlanConfig(_PlanForm):
     """Options of a new plan."""
 
     def target(self) -> str:
-        """Return the environment.
+        """Return the environment's name from the form.
 
         Raises:
             UsageError: The form still has its placeholder.
@@ -115,7 +114,6 @@ class PlanConfig(_PlanForm):
         return PlanOptions.read(typed, datetime.now(timezone.utc), _spelled)
 
     def _values(self) -> dict[str, Any]:
-        """Return the values by option."""
         values = {name: getattr(self, name) for name in _COMMON}
         values |= {name: getattr(self.advanced, name) for name in _RARE}
         fields = type(self).model_fields
@@ -258,7 +256,7 @@ class JanitorConfig(dg.Config):
 
 
 def form_schema(config: type[dg.Config]) -> dg.Field:
-    """Return the schema of a form."""
+    """Return the launchpad form of a config class."""
     schema = config.to_config_schema().as_field()
     if not issubclass(config, PlanConfig):
         return schema

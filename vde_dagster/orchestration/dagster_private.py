@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class ModelAssets(AssetsDefinition):
-    """Asset definition whose copy receives the resources of the code location."""
+    """An asset definition that shares the merged resources of equal assets."""
 
     def with_resources(self, resource_defs: Mapping[str, dg.ResourceDefinition]) -> ModelAssets:
         """Return a copy with the resources that the asset requires."""
@@ -85,7 +85,6 @@ _LAST_MERGED: list[tuple[_Resources, dict[frozenset[str], _Resources]]] = []
 
 
 def _required_resources(asset: ModelAssets, resources: _Resources) -> _Resources:
-    """Return the resources that an asset requires."""
     if asset.resource_defs:
         return merge_resource_defs(asset.resource_defs, resources, asset)
     if not _LAST_MERGED or _LAST_MERGED[0][0] is not resources:
@@ -107,7 +106,6 @@ RUN_MODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import Dagster's SQLite storage on first use."""
     # The modules take 0.9 seconds.
     from dagster._core.storage import sqlite_storage
 
@@ -153,7 +151,7 @@ def job_assets(keys: Iterable[dg.AssetKey]) -> AssetLayer:
 
 
 def output_without_events(name: str) -> dg.Output[None]:
-    """Return an output without Dagster's own events."""
+    """Return an output for which Dagster writes no event."""
     # The step has written its events: Dagster would copy one event's metadata and tags to every
     # partition of the run. Without an output, it would skip the assets downstream.
     from dagster import Output
@@ -185,7 +183,6 @@ def store_materializations(
 def _log_entry(
     event: dg.AssetMaterialization, step: dg.OpExecutionContext | dg.AssetExecutionContext | None
 ) -> EventLogEntry:
-    """Return a record of the event log for an event, with or without a step."""
     kind, data = DagsterEventType.ASSET_MATERIALIZATION.value, StepMaterializationData(event)
     stored = DagsterEvent(event_type_value=kind, job_name="", event_specific_data=data)
     if step is not None:

@@ -19,7 +19,11 @@ from vde_dagster.orchestration.assets.control_assets import (
     plan_asset,
     reject_asset,
 )
-from vde_dagster.orchestration.assets.model_assets import checks_alone, model_asset, model_specs
+from vde_dagster.orchestration.assets.model_assets import (
+    checks_of_unmaterialized,
+    model_asset,
+    model_specs,
+)
 from vde_dagster.orchestration.jobs.jobs import (
     AUTO_APPLY,
     EXECUTOR,
@@ -126,8 +130,6 @@ def _definitions(
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
-    """Return the resource for the project's Spark session."""
-
     @dg.resource(
         config_schema={},
         required_resource_keys={names.resource},
@@ -159,7 +161,11 @@ def _assets(catalog: AssetCatalog, others: Sequence[Any], settings: Settings) ->
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)
             # A model that is never materialized has no step to run its checks.
-            checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
+            checks = (
+                checks_of_unmaterialized(catalog, spec, name)
+                if spec.partitions_def is None
+                else None
+            )
             if checks is not None:
                 yield checks
     for exposure in catalog.live.readers:

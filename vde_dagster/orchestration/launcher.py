@@ -41,8 +41,8 @@ from vde_dagster.orchestration.dagster_private import (
 )
 from vde_dagster.orchestration.instance import PROJECT_VARIABLE
 from vde_dagster.project.loading.loader import read_settings
-from vde_dagster.spark.ready.client import run_in_copy
-from vde_dagster.spark.ready.keep import start_ready_process
+from vde_dagster.spark.ready.client import ask
+from vde_dagster.spark.ready.keep import keep_ready
 from vde_dagster.spark.ready.protocol import receive
 
 PROCESS_TAG = "vde/process"
@@ -140,7 +140,7 @@ class WarmRunLauncher(DefaultRunLauncher):
         words = run_arguments(run, self._instance)
         with open(os.devnull, "rb") as nothing:
             streams = [(nothing.fileno(), "utf-8", None), (1, "utf-8", None), (2, "utf-8", None)]
-            found = run_in_copy(self._root, __name__, words[words.index("api") :], streams)
+            found = ask(self._root, __name__, words[words.index("api") :], streams)
         if found is None:
             self._keep_ready()
             return False
@@ -154,7 +154,6 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def _attend(self, connection: socket.socket, run_id: str) -> None:
-        """Keep a run's connection open until the run ends, and report a run whose process died."""
         with connection, suppress(OSError, EOFError):
             receive(connection)
         with suppress(Exception):  # The instance may have been closed before this thread ends.
@@ -164,7 +163,7 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     def _keep_ready(self) -> None:
         with suppress(VdeError, OSError):  # The run reports the error itself.
-            start_ready_process(read_settings(self._root), lambda: (__name__, *MODULES))
+            keep_ready(read_settings(self._root), lambda: (__name__, *MODULES))
 
 
 _CLAIMED_SECONDS = 3600.0
@@ -195,7 +194,6 @@ def _process(run: dg.DagsterRun) -> int | None:
 
 
 def _began(pid: int) -> str:
-    """Return a process's start time; see proc(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

@@ -163,7 +163,6 @@ def _wait_until_it_answers(ui: LocalUi) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop `dagster dev`, then the rest of its process group."""
     # Another Ctrl-C shortens the wait.
     with suppress(KeyboardInterrupt):
         process.send_signal(SIGINT)

@@ -42,7 +42,6 @@ _RELOAD = threading.Lock()
 
 
 def _refresh_alone(reference: Any, location: str, root: Path) -> None:
-    """Reload a location with a separate instance and workspace, one reload at a time."""
     log = logging.getLogger(__name__)
     try:
         with (
@@ -58,7 +57,7 @@ def _refresh_alone(reference: Any, location: str, root: Path) -> None:
 def refresh(
     instance: dg.DagsterInstance, log: Log, location: str, workspace: Workspace
 ) -> str | None:
-    """Reload a location if it shows an old state of its project; return the logged warning."""
+    """Reload a code location whose models or plans changed; return the logged warning."""
     key = f"vde/shown/{location}/{Names.from_settings(workspace.settings).prefix}"
     kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
     known, _, failures = kept.partition(" ")

@@ -48,7 +48,7 @@ _MAILBOX = re.compile(r'(?:"[^"]*"|[^,;<>"])*<([^<>]*)>')
 
 
 def safe_name(text: str) -> str:
-    """Replace every character that is not allowed in Dagster's names by `_`."""
+    """Replace characters that Dagster does not allow in names by `_`."""
     return _INVALID.sub("_", text)
 
 
@@ -111,7 +111,7 @@ def without_nones(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of one project's assets, partitions, jobs, sensors, schedules and resources."""
+    """The names of one project's assets, partitions, jobs, sensors and resources in Dagster."""
 
     # Asset keys, ops and resources are unique in a code location, partitions and run tags in a
     # whole Dagster instance. The prefix distinguishes projects that share an instance.
@@ -139,27 +139,27 @@ class Names:
 
     @property
     def plan_key(self) -> dg.AssetKey:
-        """The key of the asset of plans."""
+        """The asset key `vde/plan`, with the project's prefix."""
         return self.asset_key("vde", "plan")
 
     @property
     def apply_key(self) -> dg.AssetKey:
-        """The key of the asset of approvals."""
+        """The asset key `vde/apply`, with the project's prefix."""
         return self.asset_key("vde", "apply")
 
     @property
     def reject_key(self) -> dg.AssetKey:
-        """The key of the asset of rejections."""
+        """The asset key `vde/reject`, with the project's prefix."""
         return self.asset_key("vde", "reject")
 
     @property
     def environment_key(self) -> dg.AssetKey:
-        """The key of the asset of environments."""
+        """The asset key `vde/environment`, with the project's prefix."""
         return self.asset_key("vde", "environment")
 
     @property
     def janitor_key(self) -> dg.AssetKey:
-        """The key of the asset of cleanups."""
+        """The asset key `vde/janitor`, with the project's prefix."""
         return self.asset_key("vde", "janitor")
 
     @property

@@ -18,7 +18,7 @@ _LENT: dict[Path, Workspace] = {}
 
 @contextmanager
 def lend(workspace: Workspace) -> Iterator[None]:
-    """Give runs in this process an open workspace while the block runs."""
+    """Let runs in this process use an open workspace while the block runs."""
     # The workspace's Spark session outlives the runs.
     _LENT[workspace.root] = workspace
     try:

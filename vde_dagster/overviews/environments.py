@@ -15,9 +15,9 @@ from vde_dagster.reports.document import (
     Report,
     Row,
     Section,
+    format_ranges,
     sentences,
     short_time,
-    spans,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MOST_KEPT = 10
 
 
 def history_section(changes: Sequence[VersionChange]) -> Section:
-    """Return the versions of an environment with their changes."""
+    """Return a section with an environment's versions and what each changed."""
     columns = ("version", "published (UTC)", "changes", "models", "data", "note", "plan", "by")
     return Section("", columns=columns, rows=tuple(map(_version, changes)))
 
@@ -76,7 +76,7 @@ def data_summary(tables: Sequence[DataChange]) -> str:
 
 
 def data_section(tables: Sequence[DataChange]) -> Section:
-    """Return the changes of tables in a version: intervals, rows, rows added and removed."""
+    """Return a section with the tables whose rows a version changed, with row counts."""
     columns = ("table of", "intervals (UTC)", "rows", "added", "removed")
     return Section("", columns=columns, rows=tuple(map(_data, tables)))
 
@@ -85,7 +85,7 @@ def _data(table: DataChange) -> Row:
     added, removed = _number(table.added), _number(table.removed)
     if table.is_new:
         added, removed = "earlier table" if table.is_back else "new table", ""
-    names, ranges = table.models[:MOST_MODELS], spans(table.intervals, MOST_MODELS)
+    names, ranges = table.models[:MOST_MODELS], format_ranges(table.intervals, MOST_MODELS)
     texts = (ranges, _number(table.rows), added, removed)
     return Row((Cell(", ".join(map(str, names)), Mark.NAME), *map(Cell, texts)))
 
@@ -95,7 +95,7 @@ def _number(value: int | None) -> str:
 
 
 def rollback_sentence(result: RollbackResult) -> str:
-    """Describe a rollback that was done, in a sentence."""
+    """Describe a finished rollback in a sentence."""
     return f"{result.environment.name} is at version {result.environment.version}, {_equal(result)}"
 
 
@@ -105,7 +105,7 @@ def _equal(result: RollbackResult) -> str:
 
 
 def rollback_report(result: RollbackResult) -> Report:
-    """Return the report on a rollback that was not done."""
+    """Return the report of `vde rollback --dry-run`."""
     name, version = result.environment.name, result.environment.version
     views: Counter[str] = Counter(view.change for view in result.views)
     amount = ", ".join(f"{views[word]} {word}" for word in _VIEW_MARKS if views[word])
@@ -160,7 +160,7 @@ def _moved_data(result: RollbackResult) -> Section:
 
 
 def rollback_notes(result: RollbackResult) -> Iterator[str]:
-    """Yield the notes of a rollback: tables that move back, held tables, and missing ranges."""
+    """Yield notes on a rollback: tables that moved back, pinned tables, missing ranges."""
     if result.moved:
         yield f"data restored: {_names(result.moved)}"
     yield from _table_notes(result)
@@ -168,7 +168,6 @@ def rollback_notes(result: RollbackResult) -> Iterator[str]:
 
 
 def _table_notes(result: RollbackResult) -> Iterator[str]:
-    """Yield notes on tables that are pinned, and on tables that changed in place."""
     name = result.environment.name
     if result.held:
         yield f"pinned until the next plan or run of {name}: {_names(result.held)}"
@@ -180,7 +179,7 @@ def _table_notes(result: RollbackResult) -> Iterator[str]:
 
 def _missing_notes(result: RollbackResult) -> Iterator[str]:
     if result.missing:
-        ranges = [f"{model} ({spans(found)})" for model, found in result.missing.items()]
+        ranges = [f"{model} ({format_ranges(found)})" for model, found in result.missing.items()]
         yield f"{_names(ranges)}; to compute them, run: vde run {result.environment.name}"
 
 
@@ -195,7 +194,7 @@ def freeze_sentence(result: FreezeResult) -> str:
 
 
 def freeze_notes(result: FreezeResult) -> Iterator[str]:
-    """Yield notes on models that are not frozen."""
+    """Yield notes on models that a frozen environment does not keep unchanged."""
     if result.live:
         yield (
             f"not frozen: {_names(result.live)}; external tables have no versions, so views "
@@ -235,7 +234,6 @@ def _decision(decision: Decision, subject: str) -> Row:
 
 
 def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
-    """Group objects that are kept for the same reason."""
     groups: dict[tuple[str, str], list[Decision]] = {}
     for one in kept:
         groups.setdefault((one.action, one.reason), []).append(one)
@@ -250,8 +248,6 @@ def _kept_lines(kept: Sequence[Decision]) -> list[tuple[Decision, str]]:
 
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
-    """Yield decisions with their subjects, one per line."""
-
     # Versions that are removed for the same reason share a line.
     def key(decision: Decision) -> tuple[str, str, str]:
         environment = decision.version[0] if decision.version else ""

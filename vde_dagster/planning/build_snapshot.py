@@ -13,10 +13,10 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
-from vde_dagster.planning.checks.diagnostics import Known
+from vde_dagster.planning.checks.diagnostics import CheckedModel
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.kinds.repeatable import reads_clock
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import (
     CANONICALISER,
     OutputColumn,
@@ -42,11 +42,11 @@ _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", r
 
 
 def build_snapshot(model: Model, parents: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Compute one model's snapshot from its parents' snapshots."""
-    return checked_snapshot(model, parents, (), (), CANONICALISER, None)[0]
+    """Compute the versions, columns and reads of one model from its parents' snapshots."""
+    return build_and_check_snapshot(model, parents, (), (), CANONICALISER, None)[0]
 
 
-def checked_snapshot(
+def build_and_check_snapshot(
     model: Model,
     parents: Mapping[ModelName, Snapshot],
     scalar_functions: Sequence[str],
@@ -64,7 +64,7 @@ def checked_snapshot(
     """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
-        version, columns = _in_session(model, version, columns)
+        version, columns = _add_session_settings(model, version, columns)
     meaning = meaning_of(model.kind)
     rows = meaning.rows(model, version)
     if model.pre_statements or model.post_statements:
@@ -97,14 +97,14 @@ def checked_snapshot(
         reads=reads,
         other_texts=_other_texts(model, analysis),
     )
-    snapshot = identified(snapshot)
+    snapshot = with_content_id(snapshot)
     whole = columns if analysis is None or analysis.complete else None
     findings = () if analysis is None else analysis.findings
     functions = (*scalar_functions, *functions)
     inputs = meaning.inputs(model)
     changed_by = meaning.changed_by(model)
     clock = reads_clock(model.query or "") if meaning.refreshes(model) else None
-    known = Known(
+    known = CheckedModel(
         model, whole or None, findings, functions, audited or {}, inputs, changed_by, clock
     )
     return snapshot, check_model(known, parents)
@@ -125,7 +125,6 @@ def _meaning(
     functions: Sequence[str],
     tree: exp.Expr | None,
 ) -> _Meaning:
-    """Return the version, columns and reads that follow from a model's query or code."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).standalone_version(model)
@@ -138,7 +137,7 @@ def _meaning(
     from vde_dagster.semantics.analysis import analyze
     from vde_dagster.semantics.checks.operands import Origin
     from vde_dagster.semantics.session import read_session
-    from vde_dagster.sql.definitions import TableColumn
+    from vde_dagster.sql.definitions import Stored
 
     schema = column_types(parents)
     try:
@@ -156,7 +155,7 @@ def _meaning(
                 frozenset(model.dialect_trust),
                 model.tool,
                 frozenset(
-                    TableColumn(str(name).lower(), column)
+                    Stored(str(name).lower(), column)
                     for name, parent in parents.items()
                     if parent.model.dialect == model.dialect
                     for column in parent.other_texts
@@ -164,7 +163,7 @@ def _meaning(
             ),
         )
     except SemanticError as error:
-        raise ProjectError.combine(_located(one, model) for one in error.mistakes) from error
+        raise ProjectError.combine(_add_place(one, model) for one in error.mistakes) from error
     version = analysis.version
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
@@ -197,9 +196,9 @@ def _with_types_in_place(
         for column, own in snapshot.forward.fields
     }
     if changed and query is not None and version.opaque is None:
-        from vde_dagster.sql.casts import whole_columns
+        from vde_dagster.sql.casts import columns_as_a_whole
 
-        whole = whole_columns(query)
+        whole = columns_as_a_whole(query)
         if whole is not None:
             changed = {key: text for key, text in changed.items() if key[1] in whole}
     changed |= {
@@ -228,13 +227,9 @@ def _with_types_in_place(
     return replace(version, rows=rows, columns=made)
 
 
-def _in_session(
+def _add_session_settings(
     model: Model, version: SemanticVersion, columns: tuple[OutputColumn, ...]
 ) -> tuple[SemanticVersion, tuple[OutputColumn, ...]]:
-    """Return versions that also depend on the Spark settings of the model's session.
-
-    Only settings that affect computed values are included.
-    """
     settings = [*chain.from_iterable(model.session)]
     made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
     version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
@@ -270,7 +265,6 @@ def _parts(values: Mapping[str, Any]) -> list[str]:
 
 
 def _declared_versions(model: Model, version: SemanticVersion) -> dict[str, str]:
-    """Return the columns' versions, which include the declared types."""
     # Values are cast to the declared type.
     types = {column.name.lower(): column.type for column in model.columns}
     return {
@@ -303,7 +297,6 @@ def _python_meaning(
     versions: Mapping[str, SemanticVersion],
     functions: Sequence[str],
 ) -> tuple[SemanticVersion, tuple[Read, ...]]:
-    """Return a Python model's version and the columns that it reads."""
     # They follow from the model's queries if these can be found. Otherwise the model reads all
     # columns of its parents.
     columns = [column.name for column in model.columns]
@@ -436,8 +429,8 @@ def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
         )
 
 
-def as_seen(snapshot: Snapshot) -> str:
-    """Hash the parts of a snapshot that affect its children."""
+def hash_for_children(snapshot: Snapshot) -> str:
+    """Hash the parts of a snapshot that its child models depend on."""
     version = snapshot.version
     parts: list[str | None] = [str(snapshot.model.name), version.rows]
     parts.append(str(sorted(sorted(key) for key in version.unique_keys)))
@@ -448,8 +441,7 @@ def as_seen(snapshot: Snapshot) -> str:
     return digest("seen", *parts)
 
 
-def _located(error: ProjectError, model: Model) -> ProjectError:
-    """Add the file and line of the offending name to a mistake in a query."""
+def _add_place(error: ProjectError, model: Model) -> ProjectError:
     if not isinstance(error, SemanticError):
         return error
     location = model.place(mistake_offset(model.query or "", error))

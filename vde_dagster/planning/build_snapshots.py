@@ -13,8 +13,8 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
-from vde_dagster.planning.snapshots.built import Built, Rules, Task
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.built import BuildRules, BuildTask, BuiltSnapshot
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.project.dag import audit_order, parents_first
 from vde_dagster.project.kinds import External
@@ -38,23 +38,23 @@ MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
 """Finds further mistakes, given the snapshots that were built."""
 
 
-class Memo:
-    """Cache of results by model."""
+class SnapshotCache:
+    """A cache of built snapshots; this base class caches nothing."""
 
     # This default stores nothing.
-    def get(self, key: str, model: Model) -> Built | None:
-        """Return the cached result for a key, or None."""
+    def get(self, key: str, model: Model) -> BuiltSnapshot | None:
+        """Return the snapshot that was stored for a key, or None."""
         return None
 
-    def put(self, key: str, built: Built) -> None:
-        """Cache a model's result."""
+    def put(self, key: str, built: BuiltSnapshot) -> None:
+        """Store a model's snapshot."""
 
 
 def build_snapshots(
     models: Mapping[ModelName, Model],
     catalog_columns: CatalogColumns,
     *,
-    memo: Memo | None = None,
+    memo: SnapshotCache | None = None,
     parsed: ParsedQueries | None = None,
     scalar_functions: Sequence[str] = (),
     functions: Sequence[str] = (),
@@ -86,8 +86,8 @@ def build_snapshots(
             mistake. Descendants of a model with a mistake are not checked; all other models are.
     """
     parsed = parsed or ParsedQueries()
-    rules = Rules(tuple(scalar_functions), tuple(functions), canonicaliser)
-    building = _Building(models, catalog_columns, memo or Memo(), parsed, rules, revise)
+    rules = BuildRules(tuple(scalar_functions), tuple(functions), canonicaliser)
+    building = _Building(models, catalog_columns, memo or SnapshotCache(), parsed, rules, revise)
     try:
         building.run(workers)
     finally:
@@ -95,28 +95,26 @@ def build_snapshots(
     out, mistakes, problems, absent = building.results()
     if warnings is not None:
         if absent:
-            from vde_dagster.planning.checks.names import absent_tables
+            from vde_dagster.planning.checks.names import missing_table_problems
 
-            problems += absent_tables(absent, models)
+            problems += missing_table_problems(absent, models)
         mistakes += [problem.error() for problem in problems if problem.certain]
-        warnings += _once(problem for problem in problems if not problem.certain)
+        warnings += _merge_repeated_warnings(problem for problem in problems if not problem.certain)
     if more is not None:
         mistakes += more(out)
     if mistakes:
-        raise ProjectError.combine(in_order(mistakes))
+        raise ProjectError.combine(sort_mistakes(mistakes))
     return out
 
 
 class _Building:
-    """Builds a project's snapshots, parents before children."""
-
     def __init__(
         self,
         models: Mapping[ModelName, Model],
         catalog_columns: CatalogColumns,
-        memo: Memo,
+        memo: SnapshotCache,
         parsed: ParsedQueries,
-        rules: Rules,
+        rules: BuildRules,
         revise: Callable[[Snapshot], Snapshot] | None,
     ) -> None:
         self._models = models
@@ -145,7 +143,6 @@ class _Building:
         self._unseen: set[ModelName] = set()
 
     def run(self, workers: Workers | None) -> None:
-        """Build all snapshots."""
         built = 0
         for number, name in enumerate(self._order):
             if workers is not None and workers.count and built >= (not workers.owners) * _FEW:
@@ -159,10 +156,10 @@ class _Building:
                 built += 1
 
     def _run_shared(self, names: Sequence[ModelName], workers: Workers) -> None:
-        from vde_dagster.planning.shared_building import Exchange
+        from vde_dagster.planning.shared_building import TaskExchange
 
         workers.start()
-        exchange = Exchange(workers, self._rules)
+        exchange = TaskExchange(workers, self._rules)
         missing: dict[ModelName, int] = {}
         readers: dict[ModelName, list[ModelName]] = {name: [] for name in names}
         for name in names:
@@ -186,8 +183,8 @@ class _Building:
                     finish(name)
                 else:
                     exchange.add(task)
-            exchange.share()
-            task = exchange.take()
+            exchange.send_tasks()
+            task = exchange.take_task()
             if task is not None:
                 self._build(task)
                 finish(task.model.name)
@@ -199,7 +196,7 @@ class _Building:
                     self._memo.put(done.key, built)
                 finish(done.model.name)
 
-    def _task(self, name: ModelName) -> Task | None:
+    def _task(self, name: ModelName) -> BuildTask | None:
         """Return the task of building a model's snapshot, or None if there is nothing to build."""
         out, graph, model = self._out, self._graph, self._models[name]
         if any(parent not in out for parent in graph[name]):
@@ -228,37 +225,36 @@ class _Building:
         key = digest("memo", *self._checks, *texts, *self._functions)
         known = self._memo.get(key, model)
         if known is None:
-            return Task(key, model, parents, audited)
+            return BuildTask(key, model, parents, audited)
         # The memory has no text of the file, which is part of the id.
-        self._accept(name, known._replace(snapshot=identified(known.snapshot)))
+        self._accept(name, known._replace(snapshot=with_content_id(known.snapshot)))
         return None
 
-    def _build(self, task: Task) -> None:
+    def _build(self, task: BuildTask) -> None:
         # What is as it was needs none of the code that makes versions and looks for mistakes.
-        from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
+        from vde_dagster.planning.build_snapshot import build_and_check_snapshot, hash_for_children
 
         key, model, parents, audited = task
         tree = self._parsed.take(model.query) if model.query else None
         try:
-            snapshot, found = checked_snapshot(model, parents, *self._rules, tree, audited)
+            snapshot, found = build_and_check_snapshot(model, parents, *self._rules, tree, audited)
         except ProjectError as error:
             self._mistakes[model.name] = error
         except RecursionError:
             self._mistakes[model.name] = _nested(model)
         else:
-            built = Built(snapshot, as_seen(snapshot), found)
+            built = BuiltSnapshot(snapshot, hash_for_children(snapshot), found)
             self._accept(model.name, built)
             self._memo.put(key, built)
 
-    def _accept(self, name: ModelName, built: Built) -> None:
+    def _accept(self, name: ModelName, built: BuiltSnapshot) -> None:
         snapshot, seen, found = built
         self._out[name], self._seen[name] = _revised(snapshot, seen, self._revise)
-        self._problems[name] = _likely(found) if name in self._unseen else found
+        self._problems[name] = _warn_if_untyped(found) if name in self._unseen else found
 
     def results(
         self,
     ) -> tuple[dict[ModelName, Snapshot], list[ProjectError], list[Problem], list[ModelName]]:
-        """Return snapshots, mistakes, problems and missing tables, in topological order."""
         out = {name: self._out[name] for name in self._order if name in self._out}
         mistakes = [self._mistakes[name] for name in self._order if name in self._mistakes]
         problems = [one for name in out for one in self._problems[name]]
@@ -271,12 +267,11 @@ def _needs_catalog_columns(model: Model) -> bool:
     return isinstance(kind, External) and not model.table and (not model.columns or kind.partial)
 
 
-def _likely(problems: Iterable[Problem]) -> list[Problem]:
-    """Turn problems that unknown types may have caused into warnings."""
+def _warn_if_untyped(problems: Iterable[Problem]) -> list[Problem]:
     return [replace(one, certain=one.certain and not one.untyped) for one in problems]
 
 
-def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
+def _merge_repeated_warnings(warnings: Iterable[Problem]) -> Iterator[Problem]:
     """Yield warnings sorted by place, each message only once."""
     alike: dict[tuple[str, str | None], list[Problem]] = {}
     for warning in sorted(warnings, key=lambda problem: problem.location.order):
@@ -292,18 +287,18 @@ def _revised(
     revised = snapshot if revise is None else revise(snapshot)
     if revised is snapshot:
         return snapshot, seen
-    from vde_dagster.planning.build_snapshot import as_seen
+    from vde_dagster.planning.build_snapshot import hash_for_children
 
-    return revised, as_seen(revised)
+    return revised, hash_for_children(revised)
 
 
 def definition_texts(model: Model) -> tuple[str | None, ...]:
-    """Return texts that together contain the whole definition of a model."""
+    """Return texts that change whenever any part of a model's definition changes."""
     return (model.query, model.source, repr(_OTHERS(model)))
 
 
-def in_order(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
-    """Sort mistakes by their places."""
+def sort_mistakes(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
+    """Return the single mistakes, sorted by file and line."""
     single = [one for mistake in mistakes for one in mistake.mistakes]
     return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 

@@ -48,7 +48,7 @@ class ChangedKeys:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The rows that a table gains and loses.
+    """The rows that a fill adds to and removes from a table.
 
     Args:
         query: Spark SQL of the rows, in the columns of the model's query, with 1 or -1 in
@@ -64,7 +64,7 @@ class ChangedRows:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGroups:
-    """Changes of the aggregates in a table's groups.
+    """The amounts that a fill adds to a table's aggregates, group by group.
 
     Args:
         key, totals, count: See `semantics.refresh.merged.GroupSteps`.
@@ -136,7 +136,7 @@ def notebook_path(plan_id: str, table_id: str, interval: Interval) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """The result of a fill.
+    """What one fill wrote, and how long it took.
 
     Args:
         rows: Rows in the interval after the fill, or None if they were not counted.

@@ -9,7 +9,7 @@ from vde_dagster.base.names import ModelName
 
 
 class ReasonCode(str, Enum):
-    """Kind of a reason."""
+    """The kind of a reason, such as a changed column."""
 
     # The model itself.
     # The comment at each code lists what `Reason.names` contains.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.workers import Workers, quietly
-from vde_dagster.planning.snapshots.built import Built, Rules, Task, pack, unpack
+from vde_dagster.planning.snapshots.built import BuildRules, BuildTask, BuiltSnapshot, pack, unpack
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.load import worker_trees
 from vde_dagster.project.model import Model
@@ -37,22 +37,22 @@ class _Order(NamedTuple):
 
 
 class _Request(NamedTuple):
-    rules: Rules
+    rules: BuildRules
     known: tuple[_Known, ...]
     orders: tuple[_Order, ...]
 
 
-class Exchange:
-    """Divides tasks among this process and the started workers."""
+class TaskExchange:
+    """Divides the building of snapshots among this process and worker processes."""
 
-    def __init__(self, workers: Workers, rules: Rules) -> None:
+    def __init__(self, workers: Workers, rules: BuildRules) -> None:
         self._workers = workers
         self._rules = rules
-        self._ready: dict[int | None, deque[Task]] = {None: deque()}
+        self._ready: dict[int | None, deque[BuildTask]] = {None: deque()}
         self._packed: dict[ModelName, tuple[Snapshot, bytes]] = {}
         self._there: dict[int, dict[ModelName, Snapshot]] = {}
 
-    def add(self, task: Task) -> None:
+    def add(self, task: BuildTask) -> None:
         """Add a task to the queue of the worker that parsed its query, if any."""
         owner = self._workers.owners.get(task.model.query or "")
         self._ready.setdefault(owner, deque()).append(task)
@@ -62,24 +62,24 @@ class Exchange:
         """Whether any task is waiting or running."""
         return self._workers.busy or any(self._ready.values())
 
-    def take(self) -> Task | None:
-        """Take a task for this process."""
+    def take_task(self) -> BuildTask | None:
+        """Take a waiting task to run in this process, or None."""
         return next(iter(self._taken(None, 1)), None)
 
-    def share(self) -> None:
-        """Send tasks to workers that have few, if many are waiting."""
+    def send_tasks(self) -> None:
+        """Send waiting tasks to idle workers, if many are waiting."""
         for number in self._workers.free:
             count = sum(map(len, self._ready.values())) // (2 * self._workers.count + 2)
             tasks = self._taken(number, min(_LARGEST_PART, count))
             if tasks:
-                self._workers.send(number, build_there, self._request(number, tasks), tasks)
+                self._workers.send(number, build_in_worker, self._request(number, tasks), tasks)
 
-    def received(self, *, wait: bool) -> list[tuple[Task, Built | None]]:
+    def received(self, *, wait: bool) -> list[tuple[BuildTask, BuiltSnapshot | None]]:
         """Return the tasks that workers finished, with their results.
 
         The results of models with mistakes are None.
         """
-        found: list[tuple[Task, Built | None]] = []
+        found: list[tuple[BuildTask, BuiltSnapshot | None]] = []
         for number, tasks, values in self._workers.received(wait=wait):
             for task, data in zip(tasks, values, strict=True):
                 built = None
@@ -90,17 +90,16 @@ class Exchange:
                 found.append((task, built))
         return found
 
-    def _taken(self, owner: int | None, count: int) -> list[Task]:
-        """Take up to `count` tasks."""
+    def _taken(self, owner: int | None, count: int) -> list[BuildTask]:
         # Tasks whose queries the owner has parsed are preferred.
-        found: list[Task] = []
+        found: list[BuildTask] = []
         others = sorted(self._ready.values(), key=len, reverse=True)
         for tasks in (self._ready.get(owner, ()), self._ready[None], *others):
             while tasks and len(found) < count:
                 found.append(tasks.popleft())
         return found
 
-    def _request(self, number: int, tasks: Sequence[Task]) -> bytes:
+    def _request(self, number: int, tasks: Sequence[BuildTask]) -> bytes:
         there = self._there.setdefault(number, {})
         known: list[_Known] = []
         for task in tasks:
@@ -114,7 +113,7 @@ class Exchange:
     def _pack(self, snapshot: Snapshot) -> bytes:
         before, packed = self._packed.get(snapshot.model.name, (None, b""))
         if before is not snapshot:
-            packed = pack(Built(snapshot, ""))
+            packed = pack(BuiltSnapshot(snapshot, ""))
             self._packed[snapshot.model.name] = snapshot, packed
         return packed
 
@@ -122,12 +121,12 @@ class Exchange:
 # -- in a worker -------------------------------------------------------------------------------
 
 
-def build_there(request: bytes) -> list[bytes | None]:
-    """Build the snapshots of a request in a worker process.
+def build_in_worker(request: bytes) -> list[bytes | None]:
+    """Build the requested snapshots in a worker process.
 
     The results of models with mistakes are None.
     """
-    from vde_dagster.planning.build_snapshot import as_seen, checked_snapshot
+    from vde_dagster.planning.build_snapshot import build_and_check_snapshot, hash_for_children
 
     collect_rarely()
     rules, known, orders = from_bytes(_Request, request)
@@ -141,16 +140,15 @@ def build_there(request: bytes) -> list[bytes | None]:
             {name: there[name] for name in names} for names in (order.parents, order.audited)
         )
         tree = worker_trees().take(model.query) if model.query else None
-        snapshot, problems = checked_snapshot(model, parents, *rules, tree, audited)
+        snapshot, problems = build_and_check_snapshot(model, parents, *rules, tree, audited)
         if grammar_warnings():
             return None  # Without Spark's grammar this process finds other mistakes.
         there[model.name] = snapshot
-        return pack(Built(snapshot, as_seen(snapshot), problems))
+        return pack(BuiltSnapshot(snapshot, hash_for_children(snapshot), problems))
 
     return [quietly(build, order) for order in orders]
 
 
 @cache
 def _snapshots() -> dict[ModelName, Snapshot]:
-    """Return the snapshots that this worker process has received and built."""
     return {}

@@ -14,7 +14,7 @@ from datetime import datetime
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.work import Work
 from vde_dagster.planning.changes.refresh import Refresh
-from vde_dagster.planning.environments.resolver import Columns, covers
+from vde_dagster.planning.environments.resolver import Columns, includes_columns
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.pinned_reads import Input, KeptCommit
 from vde_dagster.planning.tables.table import ParentGaps
@@ -23,7 +23,7 @@ from vde_dagster.project.serialise import from_text, to_text
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Digests of the rows that a fill wrote for a range, or for the whole table.
+    """Digests of the rows that a fill wrote for one range, or for the whole table.
 
     Args:
         interval: The range (UTC, half-open). For a table written as a whole, the fill's range.
@@ -59,14 +59,14 @@ class Output:
             return ()
         return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
 
-    def leaves(self, wanted: Columns) -> bool:
-        """Return whether the fill left the values of the wanted columns unchanged."""
-        return any(covers(self.sets[place], wanted) for place in self.same)
+    def leaves_unchanged(self, wanted: Columns) -> bool:
+        """Return whether the fill changed no values in the wanted columns."""
+        return any(includes_columns(self.sets[place], wanted) for place in self.same)
 
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """The state of some columns of a table when a fill read them.
+    """The Iceberg snapshot and content hash of an input table when a fill read it.
 
     Args:
         snapshot_id: The last Iceberg snapshot that changed these columns; None for a table without
@@ -91,9 +91,9 @@ class InputState:
     how: Input = Input.WHOLE
     since: int | None = None
 
-    def still_is(self, other: InputState) -> bool:
-        """Return whether another state certainly has the same rows in the columns read."""
-        if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
+    def has_same_rows(self, other: InputState) -> bool:
+        """Return whether two states certainly have the same rows in the columns read."""
+        if self.schema_id != other.schema_id or not includes_columns(self.columns, other.columns):
             return False
         if self.snapshot_id == other.snapshot_id:
             return True
@@ -102,7 +102,7 @@ class InputState:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A slot recorded as filled because there was nothing new to compute.
+    """A fill that was recorded without computing, because the inputs had not changed.
 
     Args:
         since: Time (UTC) at which the table's current rows were computed.
@@ -122,7 +122,7 @@ class Skipped:
 
     @property
     def work(self) -> Work:
-        """The work saved, estimated from the last computation."""
+        """The time and bytes saved, estimated from the last computation."""
         return Work.from_fill(self.seconds, self.task_seconds, self.bytes, self.bytes_read)
 
 
@@ -144,10 +144,10 @@ class FillFacts:
     refresh: Refresh | None = None
 
 
-def state_of(
+def read_input_state(
     line: Sequence[KeptCommit], columns: Columns, output: Callable[[int], Output | None]
 ) -> InputState:
-    """Return the state of some columns of a table.
+    """Return the Iceberg snapshot and content hash of some columns of a table.
 
     Args:
         line: The table's commits that have not expired, newest first.
@@ -164,10 +164,14 @@ def state_of(
         wrote = output(commit.snapshot_id) if commit.ours else None
         # Digests of the whole table hold back to the last commit that changed it.
         digests = wrote.whole_digests() if wrote is not None else ()
-        known = known or tuple(pair for pair in digests if covers(pair[0], columns))
+        known = known or tuple(pair for pair in digests if includes_columns(pair[0], columns))
         if goes_on and (
             commit.quiet
-            or (wrote and wrote.leaves(columns) and _untouched(line[place + 1 :], wrote.against))
+            or (
+                wrote
+                and wrote.leaves_unchanged(columns)
+                and _untouched(line[place + 1 :], wrote.against)
+            )
         ):
             continue
         return InputState(commit.snapshot_id, read, known, columns)
@@ -175,7 +179,6 @@ def state_of(
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
-    """Return whether all commits since the given ones are fills or changed no rows."""
     wanted = set(against)
     for commit in line:
         if not wanted:
@@ -186,10 +189,10 @@ def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
     return not wanted
 
 
-def compared(
+def find_unchanged_sets(
     output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> Output:
-    """Find the sets of columns that a fill did not change, and return its output with them.
+    """Return a fill's output with the sets of columns that it did not change.
 
     Args:
         earlier: (range, Iceberg snapshot, output) of overlapping recorded fills, newest first.
@@ -237,12 +240,12 @@ def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState])
     """Yield the keys of tables whose rows changed, or that were not read before."""
     for key, state in now.items():
         before = was.get(key)
-        if before is None or not before.still_is(state):
+        if before is None or not before.has_same_rows(state):
             yield key
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write facts as JSON texts by column: `inputs`, `output`, `skipped`, `lacks`, `refresh`."""
+    """Write a fill's inputs, output, skip, gaps and refresh as JSON, by column of the state."""
     facts = facts or FillFacts()
     values = {
         "inputs": facts.inputs,
@@ -261,7 +264,7 @@ def load_facts(
     lacks: str | None = None,
     refresh: str | None = None,
 ) -> FillFacts:
-    """Read facts from the form of `dump_facts`."""
+    """Read the JSON texts that `dump_facts` wrote."""
     return FillFacts(
         from_text(dict[str, InputState], inputs) if inputs else None,
         load_output(output),
@@ -272,12 +275,12 @@ def load_facts(
 
 
 def load_output(text: str | None) -> Output | None:
-    """Read the output of a fill."""
+    """Read the stored JSON of a fill's output digests."""
     return from_text(Output, text) if text else None
 
 
 def load_parent_gaps(text: str | None) -> ParentGaps:
-    """Read the parent intervals that a table lacks."""
+    """Read the stored JSON of the parent intervals that a table lacks."""
     return dict(from_text(_PARENT_GAPS, text)) if text else {}
 
 

@@ -22,7 +22,7 @@ MOST_REASONS = 4
 
 
 class Mark(str, Enum):
-    """Meaning of a text, which a printer maps to a color or a font."""
+    """The meaning of a text, such as a warning; a printer chooses the color or font."""
 
     PLAIN = "plain"
     NAME = "name"
@@ -37,7 +37,7 @@ class Mark(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text with its mark."""
+    """A text of a table with its meaning (`Mark`)."""
 
     text: str
     mark: Mark = Mark.PLAIN
@@ -45,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of a section.
+    """A row of a section, with explanations below it.
 
     Args:
         reasons: Sentences that explain the row.
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Section of a report.
+    """A heading with rows.
 
     Args:
         title: First words of the heading.
@@ -75,13 +75,13 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """Title with the amount."""
+        """The title, followed by the amount if there is one."""
         return f"{self.title} {self.amount}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Report on a plan, an environment or the cleanup.
+    """The content of a report on a plan, an environment or a cleanup, without a format.
 
     Args:
         title: Words before the subject's name.
@@ -107,7 +107,7 @@ class Report:
 
 
 def sentences(title: str, texts: Sequence[str], mark: Mark = Mark.PLAIN) -> tuple[Section, ...]:
-    """Return a tuple with one section of sentences, or an empty tuple without sentences."""
+    """Return a section with one sentence per row, in a tuple; an empty tuple without sentences."""
     rows = tuple(Row((Cell(text, mark),)) for text in texts)
     return (Section(title, rows=rows, mark=mark),) if rows else ()
 
@@ -125,30 +125,30 @@ def unit_name(unit: IntervalUnit) -> str:
     return unit.name.lower().replace("_", " ").removesuffix("s")
 
 
-def units(snapshot: Snapshot, intervals: IntervalSet) -> int:
-    """Count a model's units of work."""
+def count_units(snapshot: Snapshot, intervals: IntervalSet) -> int:
+    """Count the interval units in ranges of a model; 1 for a table that is not incremental."""
     if not snapshot.is_incremental:
         return 1 if intervals else 0
     unit = snapshot.cadence.unit
     return sum(unit.count(interval) for interval in intervals)
 
 
-def span(interval: Interval) -> str:
-    """Format a half-open range (UTC)."""
+def format_range(interval: Interval) -> str:
+    """Write a half-open range (UTC), as in `2024-01-01 … 2024-01-31`."""
     # Days are written as dates, including the last day.
     return interval.text.removesuffix(" UTC")
 
 
-def spans(intervals: IntervalSet, most: int = 3) -> str:
-    """Format ranges (UTC), at most `most` of them."""
-    shown = [span(interval) for interval in list(intervals)[:most]]
+def format_ranges(intervals: IntervalSet, most: int = 3) -> str:
+    """Write the first `most` ranges (UTC), and the number of further ranges."""
+    shown = [format_range(interval) for interval in list(intervals)[:most]]
     if len(intervals) > most:
         shown.append(f"and {len(intervals) - most} more ranges")
     return ", ".join(shown)
 
 
-def saved(skipped: Iterable[Skipped]) -> str:
-    """Estimate the savings of skipped fills, as in `, which saves 12 s and 3.4 MB`."""
+def savings_text(skipped: Iterable[Skipped]) -> str:
+    """Write the savings of skipped fills, as in `, which saves 12 s and 3.4 MB`."""
     # The estimate is based on earlier fills.
     found = list(skipped)
     seconds = sum(one.seconds or 0.0 for one in found)
@@ -159,7 +159,7 @@ def saved(skipped: Iterable[Skipped]) -> str:
     return f", which saves {' and '.join(parts)}" if parts else ""
 
 
-def duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Format a duration, as in `15 s`, `3 min` or `2.5 h`. An unknown duration is an empty text."""
     if seconds is None:
         return ""

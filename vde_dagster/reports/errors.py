@@ -14,7 +14,7 @@ _WIDEST = 40
 
 
 def error_lines(error: VdeError) -> list[str]:
-    """Return the lines of an error: message, failures and hint, or each mistake of a project."""
+    """Return an error's message, failures and hint as lines, or one line per mistake."""
     several = error.mistakes if isinstance(error, ProjectError) else ()
     lines = [line for mistake in several or (error,) for line in _lines(mistake)]
     if len(several) > 1:

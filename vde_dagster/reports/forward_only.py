@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.plan.forward_only import Finding, FindingCode
+from vde_dagster.planning.plan.forward_only import InPlaceFinding, InPlaceFindingCode
 from vde_dagster.reports.reasons import describe_column_change
 
 
-def warnings_in_place(findings: Iterable[Finding]) -> list[str]:
-    """Return the warnings among findings.
+def warnings_in_place(findings: Iterable[InPlaceFinding]) -> list[str]:
+    """Return the warnings about changes in place, in sentences.
 
     Raises:
         ProjectError: A change is refused.
@@ -21,15 +21,15 @@ def warnings_in_place(findings: Iterable[Finding]) -> list[str]:
     return list(map(_warning, findings))
 
 
-def _refusal(finding: Finding) -> ProjectError:
+def _refusal(finding: InPlaceFinding) -> ProjectError:
     model, name = finding.model, finding.model.name
-    if finding.code is FindingCode.SHARED_TABLE:
+    if finding.code is InPlaceFindingCode.SHARED_TABLE:
         message = (
             f"{name} cannot change forward-only: in production it shares a table with "
             f"{', '.join(finding.names)}, because their definitions were equal"
         )
         hint = "give this model a physical_version and publish it, so that it gets its own table"
-    elif finding.code is FindingCode.UNNAMED_FIELDS:
+    elif finding.code is InPlaceFindingCode.UNNAMED_FIELDS:
         message = (
             f"{name} cannot add fields to column {', '.join(finding.names)} in place: the "
             "published view reads the column as a whole, because it contains an array or a map "
@@ -39,7 +39,7 @@ def _refusal(finding: Finding) -> ProjectError:
             "set forward_only true in its kind, publish that, and then add the field; without "
             "--forward-only the change makes a new table"
         )
-    elif finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
+    elif finding.code in (InPlaceFindingCode.KIND_CHANGED, InPlaceFindingCode.KEY_RETYPED):
         message = (
             f"{name} cannot keep its table of physical_version {model.physical_version}: "
             f"{_obstacle(finding)}, which requires a new table"
@@ -55,19 +55,19 @@ def _refusal(finding: Finding) -> ProjectError:
     return ProjectError(message, hint=hint, location=model.location)
 
 
-def _warning(finding: Finding) -> str:
+def _warning(finding: InPlaceFinding) -> str:
     model, name = finding.model, finding.model.name
-    if finding.code is FindingCode.RECOMPUTED_ELSEWHERE:
+    if finding.code is InPlaceFindingCode.RECOMPUTED_ELSEWHERE:
         return (
             f"{name} is not changed forward-only as in {', '.join(finding.names)}, because it was "
             f"recomputed in {', '.join(finding.others)}; add --forward-only to keep its rows"
         )
-    if finding.code is FindingCode.ROWS_STAY:
+    if finding.code is InPlaceFindingCode.ROWS_STAY:
         return (
             f"{name} ignores --effective-from: its kind {model.kind.name} would add rows to the "
             "existing rows instead of replacing them"
         )
-    if finding.code in (FindingCode.KIND_CHANGED, FindingCode.KEY_RETYPED):
+    if finding.code in (InPlaceFindingCode.KIND_CHANGED, InPlaceFindingCode.KEY_RETYPED):
         return (
             f"{name} is recomputed, although it is forward-only: {_obstacle(finding)}, which "
             "requires a new table"
@@ -75,8 +75,8 @@ def _warning(finding: Finding) -> str:
     return _policy_warning(finding)
 
 
-def _obstacle(finding: Finding) -> str:
-    if finding.code is FindingCode.KIND_CHANGED:
+def _obstacle(finding: InPlaceFinding) -> str:
+    if finding.code is InPlaceFindingCode.KIND_CHANGED:
         return "its kind changed, or a setting that determines its rows"
     (column,) = finding.changes
     return (
@@ -85,6 +85,6 @@ def _obstacle(finding: Finding) -> str:
     )
 
 
-def _policy_warning(finding: Finding) -> str:
+def _policy_warning(finding: InPlaceFinding) -> str:
     changes = "; ".join(map(describe_column_change, finding.changes))
     return f"{finding.model.name} changes forward-only, and {changes}"

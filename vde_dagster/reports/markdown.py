@@ -107,7 +107,6 @@ def _folded_section(section: Section) -> str:
 
 
 def _reasons(explanations: Sequence[str], room: int) -> str:
-    """Format the reasons of changed models in at most `room` characters."""
     kept = list(explanations[:MAX_ROWS])
     while kept and sum(len(text) + 2 for text in kept) > room:
         kept.pop()
@@ -136,10 +135,7 @@ def section_markdown(section: Section, most: int = MAX_ROWS, *, narrow: bool = F
 
 
 def row_markdown(row: Row) -> str:
-    """Format the reasons of a row and its changed lines.
-
-    The result is empty if the row has neither.
-    """
+    """Write the reasons and the diff of a row; empty if it has neither."""
     if not row.reasons and not row.diff:
         return ""
     name, change = row.cells[0], row.cells[1]
@@ -153,7 +149,7 @@ def diff_block(lines: Iterable[str]) -> str:
     """Format a diff as a code block."""
     # A line of three backquotes inside would end the fence.
     # Long lines are folded, and long diffs are cut.
-    diff = [part for line in lines for part in folded(line.replace("```", "'''"))]
+    diff = [part for line in lines for part in break_line(line.replace("```", "'''"))]
     if len(diff) > MAX_DIFF_LINES:
         diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
     return "\n".join(["```diff", *diff, "```"])
@@ -247,12 +243,11 @@ _WORD = re.compile(rf"{_LINK.pattern}|\S+")
 
 
 def table_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> float:
-    """Return a table's width in pixels at which the longest word of each column just fits."""
+    """Return the width in pixels that a table needs without breaking words."""
     return sum(_column_width(words) for words in _longest_words(columns, rows))
 
 
 def _longest_words(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Return, for each column, the lengths of the longest words in its heading and in its cells."""
     return [
         (word_width(name), max((word_width(row[place]) for row in rows), default=0))
         for place, name in enumerate(columns)
@@ -274,7 +269,6 @@ _INVISIBLE = str.maketrans("", "", "`*\\")
 
 
 def _cut_words(text: str, limit: int) -> str:
-    """Cut the long words of a text."""
     head = (limit - 1) // 2
 
     def cut(found: re.Match[str]) -> str:
@@ -287,15 +281,14 @@ def _cut_words(text: str, limit: int) -> str:
 
 
 def _cut(word: str, head: int, tail: int) -> str:
-    """Shorten a word by cutting its middle."""
     # The backticks and asterisks around the word, which format it in Markdown, are kept.
     inner = word.strip("`*")
     before, after = word[: word.index(inner)], word[word.index(inner) + len(inner) :]
     return f"{before}{inner[:head]}…{inner[-tail:]}{after}"
 
 
-def folded(line: str) -> Iterator[str]:
-    """Break a long line of a diff at spaces."""
+def break_line(line: str) -> Iterator[str]:
+    """Yield the parts of a long diff line, divided at spaces."""
     # Each part keeps the line's sign.
     sign, rest = line[:1], line[1:]
     indent = " " * (len(rest) - len(rest.lstrip()))

@@ -19,14 +19,14 @@ from vde_dagster.reports.document import (
     Report,
     Row,
     Section,
+    count_units,
     diff_lines,
-    duration,
-    saved,
+    format_duration,
+    format_ranges,
+    savings_text,
     sentences,
     short_time,
-    spans,
     unit_name,
-    units,
 )
 from vde_dagster.reports.reasons import (
     describe_backlog,
@@ -67,7 +67,7 @@ def plan_report(
     estimate: Estimate | None = None,
     readers: Readers = MappingProxyType({}),
 ) -> Report:
-    """Return the report of a plan.
+    """Return the report of a plan: breaking changes, work, views and risks.
 
     Args:
         previous: Snapshots that the plan replaces, by id, for text differences.
@@ -121,8 +121,8 @@ def break_sentences(plan: Plan, readers: Readers = MappingProxyType({})) -> list
     return [describe_break(broken, readers.get(broken.model, ())) for broken in plan.breaks]
 
 
-def breaking(plan: Plan) -> list[PlannedModel]:
-    """Return the models whose existing rows or values change."""
+def breaking_models(plan: Plan) -> list[PlannedModel]:
+    """Return the models of a plan whose existing rows or values change."""
     return [model for model in plan.models if model.is_breaking]
 
 
@@ -131,7 +131,7 @@ def risks(plan: Plan) -> list[str]:
     return [
         *(
             f"{model.name} is breaking: {'; '.join(map(describe_reason, model.reasons))}"
-            for model in breaking(plan)
+            for model in breaking_models(plan)
         ),
         *(
             f"{model.name} changes a table that readers see: {'; '.join(_in_place(model))}"
@@ -143,13 +143,13 @@ def risks(plan: Plan) -> list[str]:
 
 
 def work_text(plan: Plan, model: PlannedModel) -> str:
-    """Describe the work of a model, as in `365 days, 2013-01-01 … 2013-12-31` or `whole table`."""
+    """Describe what a plan computes for a model, as in `365 days, 2013-01-01 … 2013-12-31`."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
     by_changes = model.backlog is not None and not model.backlog.why_all
     parts = ["rows that changes affect" if by_changes else "whole table"]
     if snapshot.is_incremental:
-        number = count(units(snapshot, model.intervals), unit_name(snapshot.cadence.unit))
-        parts = [number, spans(model.intervals)]
+        number = count(count_units(snapshot, model.intervals), unit_name(snapshot.cadence.unit))
+        parts = [number, format_ranges(model.intervals)]
     parts += ["computed again"] if model.again else []
     parts += ["recorded as filled, not computed"] if model.records_only else []
     parts += [describe_batches(model.batches)] if model.batches else []
@@ -158,7 +158,7 @@ def work_text(plan: Plan, model: PlannedModel) -> str:
 
 
 def _short(plan: Plan) -> Iterator[str]:
-    if names := [model.name for model in breaking(plan)]:
+    if names := [model.name for model in breaking_models(plan)]:
         yield f"breaking: {listed(names, MOST_NAMES)}"
     changed = [model for model in plan.models if model.in_place is not None]
     for model in changed[:MOST_NAMES]:
@@ -178,16 +178,16 @@ def _work(
         estimates = [estimate(model) if estimate else None for model in models]
         known = any(seconds is not None for seconds in estimates) and work == "work"
         rows = tuple(
-            _row(plan, model, text, previous, duration(seconds) if known else None)
+            _row(plan, model, text, previous, format_duration(seconds) if known else None)
             for model, text, seconds in zip(models, texts, estimates, strict=True)
         )
         if known:
-            amount += f", about {duration(sum(s or 0.0 for s in estimates))} by earlier runs"
+            amount += f", about {format_duration(sum(s or 0.0 for s in estimates))} by earlier runs"
         headers = ("model", "change", work, *(("estimate",) if known else ()), "version")
         return Section(title, amount, headers, rows)
 
     computed = plan.computed
-    number = sum(units(plan.snapshots[m.snapshot_id or ""], m.intervals) for m in computed)
+    number = sum(count_units(plan.snapshots[m.snapshot_id or ""], m.intervals) for m in computed)
     amount = f"{count(len(computed), 'model')}, {count(number, 'interval')}"
     if computed:
         texts = [work_text(plan, model) for model in computed]
@@ -196,8 +196,10 @@ def _work(
         yield Section("Computes", "nothing")
     skips = [(model, model.skips) for model in plan.builds if model.skips is not None]
     if skips:
-        texts = [f"skipped, {describe_skip(skipped)}{saved([skipped])}" for _, skipped in skips]
-        amount = f"{count(len(skips), 'model')}{saved(skipped for _, skipped in skips)}"
+        texts = [
+            f"skipped, {describe_skip(skipped)}{savings_text([skipped])}" for _, skipped in skips
+        ]
+        amount = f"{count(len(skips), 'model')}{savings_text(skipped for _, skipped in skips)}"
         yield section("Skips", amount, "why", [model for model, _ in skips], texts)
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
     if free:
@@ -262,7 +264,7 @@ def _is_first_fill(model: PlannedModel) -> bool:
 
 
 def backlog_sentences(plan: Plan) -> list[str]:
-    """Return sentences about models that keep using older definitions of their parents."""
+    """Return sentences on models that still use older definitions of their parents."""
     return [
         f"{model.name}: {'; '.join(describe_backlog(model.backlog))}"
         for model in plan.models
@@ -320,7 +322,7 @@ def _outdated(plan: Plan) -> Iterator[Section]:
     if plan.outdates:
         amount = f"{count(len(plan.outdates), 'table')}, which their next runs recompute"
         rows = (
-            (found, Cell("whole table" if found.whole else spans(found.intervals)))
+            (found, Cell("whole table" if found.whole else format_ranges(found.intervals)))
             for found in plan.outdates
         )
         yield Section(

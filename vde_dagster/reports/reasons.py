@@ -9,7 +9,7 @@ from vde_dagster.base.texts import count, listed, size
 from vde_dagster.base.times import instant_text
 from vde_dagster.planning.changes.refresh import Refresh, RefreshCode
 from vde_dagster.planning.reasons import Reason, ReasonCode
-from vde_dagster.reports.document import duration
+from vde_dagster.reports.document import format_duration
 
 if TYPE_CHECKING:
     from vde_dagster.planning.changes.backlog import Backlog, TableBacklog
@@ -89,7 +89,7 @@ _COLUMNS = {
 
 
 def describe_reason(reason: Reason | str) -> str:
-    """Return the sentence of a reason."""
+    """Write a planner's reason as a sentence."""
     # Plans stored before codes existed contain the sentence.
     if isinstance(reason, str):
         return reason
@@ -186,7 +186,7 @@ def describe_change_in_place(change: TableChange) -> tuple[str, ...]:
 
 
 def describe_backlog(backlog: Backlog) -> Iterator[str]:
-    """Yield sentences on the changed inputs, and on why all rows are computed."""
+    """Yield sentences on the changed input tables of a model's next fill."""
     if backlog.tables:
         moved = listed(map(_describe_table_backlog, backlog.tables))
         yield f"changes since {instant_text(backlog.since)}: {moved}"
@@ -209,7 +209,7 @@ def _describe_table_backlog(table: TableBacklog) -> str:
 
 
 def describe_refresh(refresh: Refresh, *, done: bool = False) -> str:
-    """Describe the method of a fill, as a clause.
+    """Describe how a fill computes its rows, as a clause.
 
     Args:
         done: Whether the fill is recorded.
@@ -247,7 +247,6 @@ def describe_why_all(refresh: Refresh) -> str:
 
 
 def _describe_estimate(refresh: Refresh) -> str:
-    """Return the estimated seconds of both methods as a clause, or an empty text."""
     if refresh.estimate is None:
         return ""
     whole, changes = _about(refresh.estimate.whole), _about(refresh.estimate.changes)
@@ -257,11 +256,11 @@ def _describe_estimate(refresh: Refresh) -> str:
 
 
 def _about(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
+    return f"{seconds:.1f} s" if seconds < 10 else format_duration(seconds)
 
 
 def describe_skip(skipped: Skipped) -> str:
-    """Return why nothing is computed, as a clause."""
+    """Return why a fill computes nothing, as a clause."""
     return f"its inputs have not changed since {instant_text(skipped.since)}"
 
 

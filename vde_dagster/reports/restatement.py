@@ -9,7 +9,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION
 from vde_dagster.planning.plan.affected_intervals import Widening
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.plan.restatement import Extended, Refusal, RefusalCode, Restatement
+from vde_dagster.planning.plan.restatement import Refusal, RefusalCode, Restatement, WidenedModel
 
 
 def restated_plan(restatement: Restatement) -> Plan:
@@ -29,7 +29,7 @@ def restated_plan(restatement: Restatement) -> Plan:
     return replace(plan, warnings=(*plan.warnings, *extended, *refusals))
 
 
-def _extended(model: Extended) -> str:
+def _extended(model: WidenedModel) -> str:
     why = "its rows depend on its earlier rows"
     if model.why is Widening.FROM_BEGINNING:
         why = f"kind {model.kind} can only be computed again from its beginning"
@@ -37,7 +37,6 @@ def _extended(model: Extended) -> str:
 
 
 def _refusal(refusal: Refusal) -> tuple[str, str]:
-    """Return why a table is not computed again, and what to do instead."""
     reason, hint = {
         RefusalCode.PRODUCTION_TABLE: (
             "production shows its table",

@@ -33,7 +33,6 @@ def stages_section(plan: Plan) -> Section:
 
 
 def _lines(plan: Plan, stage: Stage) -> Iterator[str]:
-    """Yield a sentence about a stage, followed by its details."""
     match stage:
         case RunUnitTests(names):
             yield f"run the unit tests of {listed(names, MOST_NAMES)}; a failure ends the apply"

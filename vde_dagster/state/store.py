@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 
 class StateStore:
-    """State of a project in its SQL database, with an attribute for each subject, such as
-    `fills`.
-    """
+    """Recorded state of a project, with an attribute for each part, such as `fills`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -58,7 +56,7 @@ class StateStore:
     def open(
         cls, url: str, *, clock: Clock | None = None, effects: Effects | None = None
     ) -> StateStore:
-        """Open the state's database by its SQLAlchemy URL, and create or upgrade its tables."""
+        """Open a store by its SQLAlchemy URL; create or upgrade its tables if needed."""
         database = Database(make_engine(url), clock, effects)
         ensure_schema(database)
         return cls(database)
@@ -192,12 +190,13 @@ def _warehouse(row: Row[Any] | None) -> str | None:
     return None if row is None or row.warehouse is None else normal_location(row.warehouse)
 
 
-def _no_requirement() -> None: ...
+def _no_requirement() -> None:
+    """Require nothing: the store was opened without a project's folder."""
 
 
 @dataclass(slots=True)
 class ProjectStore:
-    """Stores the project that a state database belongs to, and compares other projects with it."""
+    """Compares a project with the state's owner, and records the owner."""
 
     database: Database
     own: ProjectIdentity | None = None
@@ -211,7 +210,7 @@ class ProjectStore:
         return _identity(self.database.row(_OWNER, connection))
 
     def is_new(self) -> bool:
-        """Check whether the state has no table and no environment yet."""
+        """Return whether nothing was ever created or published in this state."""
         with self.database.reading() as conn:
             return not any(
                 conn.execute(select(table).limit(1)).first()
@@ -219,11 +218,11 @@ class ProjectStore:
             )
 
     def recorded_warehouse(self, connection: Connection | None = None) -> str | None:
-        """Return the location of the state's tables, or None if it is unknown."""
+        """Return the warehouse of the state's tables, or None if it is unknown."""
         return _warehouse(self.database.row(_OWNER, connection))
 
     def require_own(self, connection: Connection | None = None) -> ProjectIdentity | None:
-        """Check that the state belongs to this project and its warehouse, and return its owner.
+        """Return the state's owner, after checking that it is this project with this warehouse.
 
         Raises:
             UsageError: The store was opened for another project or warehouse.
@@ -245,7 +244,7 @@ class ProjectStore:
         return owner
 
     def use_warehouse(self) -> tuple[str | None, str | None]:
-        """Store the configured warehouse for new tables; return the earlier and the new warehouse.
+        """Record the store's configured warehouse; return the earlier and the new warehouse.
 
         Existing tables stay where they are.
 
@@ -286,7 +285,7 @@ class ProjectStore:
         )
 
     def adopt(self, connection: Connection, *, publishes: bool = True) -> None:
-        """Store this project and its warehouse as the owner of the state, at a publication.
+        """Make the project and its warehouse the owner of the state, from this publication on.
 
         Args:
             publishes: Whether production is published.

@@ -27,7 +27,7 @@ def show_rows(
 
 
 class PlainTable:
-    """Table in Rich's style that is drawn faster than by Rich."""
+    """A table that looks like Rich's, but is drawn faster."""
 
     def __init__(self, headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         self._headers = headers

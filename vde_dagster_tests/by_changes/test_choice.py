@@ -292,10 +292,10 @@ def test_people_read_how_rows_are_computed(refresh: Refresh, planned: str, done:
 
 def test_only_a_refresh_from_changes_leaves_inputs_unread() -> None:
     sizes = RefreshSizes(1000, 10, 5, 0)
-    assert Refresh(RefreshCode.ASKED, sizes=sizes).unread(300) == 700
-    assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread(1300) == 0
-    assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread(None) == 0
-    assert Refresh(RefreshCode.SMALL, sizes=sizes).unread(300) == 0
+    assert Refresh(RefreshCode.ASKED, sizes=sizes).unread_bytes(300) == 700
+    assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread_bytes(1300) == 0
+    assert Refresh(RefreshCode.CHEAPER, sizes=sizes).unread_bytes(None) == 0
+    assert Refresh(RefreshCode.SMALL, sizes=sizes).unread_bytes(300) == 0
 
 
 def test_a_table_whose_refreshes_fail_is_computed_as_a_whole() -> None:

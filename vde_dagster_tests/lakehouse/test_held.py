@@ -190,6 +190,9 @@ def test_a_version_is_not_forgotten_while_it_is_being_held(
 
 def test_a_column_that_is_younger_than_the_rows_is_read_as_null() -> None:
     state = PinnedTable(7, {"a": "BIGINT", "b": "INT"}, {"a": "INT"})
-    assert [state.needs(name) for name in ("a", "b")] == [(True, "BIGINT"), (False, "INT")]
-    assert PinnedTable(None, {"a": "INT"}, {}).needs("a") == (False, "INT")
-    assert PinnedTable(7).needs("a") == (True, None)
+    assert [state.column_and_cast(name) for name in ("a", "b")] == [
+        (True, "BIGINT"),
+        (False, "INT"),
+    ]
+    assert PinnedTable(None, {"a": "INT"}, {}).column_and_cast("a") == (False, "INT")
+    assert PinnedTable(7).column_and_cast("a") == (True, None)

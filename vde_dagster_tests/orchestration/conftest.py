@@ -16,7 +16,7 @@ from vde_dagster.base.times import parse_instant
 from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.orchestration.events.fills import Filled, ServedModel, filled_event
+from vde_dagster.orchestration.events.fills import FilledPartition, ServedModel, filled_event
 from vde_dagster.orchestration.events.provenance import ProjectionContext, input_tags
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import load_live
@@ -161,7 +161,7 @@ def fill_by_itself(
     key = version_of(folder, model)
     partition = dg.MultiPartitionKey({"snapshot": key, "time": day}) if day else key
     interval = Interval(start, start.replace(day=start.day + 1))
-    filled = Filled(partition, interval, FillRecord("", interval, "", commit), 1)
+    filled = FilledPartition(partition, interval, FillRecord("", interval, "", commit), 1)
     with Workspace.open(folder.root) as workspace:
         context = told_of(workspace, instance)
         environment = workspace.store.environments.get("prod")

@@ -22,7 +22,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import Launcher
 from vde_dagster.orchestration.events.consumer import forward_outbox
-from vde_dagster.orchestration.events.plans import forget_past, require_proposed
+from vde_dagster.orchestration.events.plans import delete_closed_partitions, require_proposed
 from vde_dagster.orchestration.events.records import Reporter
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate
@@ -210,10 +210,10 @@ def test_rejecting_is_materialising_the_partition_of_reject(
     with open_fake(shop.root) as workspace:
         waiting = workspace.plan("prod", author="anna")
         instance.add_dynamic_partitions(str(SHORT.plans.name), [waiting.id])
-        forget_past(workspace, instance)
+        delete_closed_partitions(workspace, instance)
         assert rejectable(instance) == sorted([plan.id, waiting.id])
         workspace.apply(waiting)
-        forget_past(workspace, instance)
+        delete_closed_partitions(workspace, instance)
         assert rejectable(instance) == [plan.id], "what was published is nobody's to reject"
     instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id])
     result = materialize(shop, instance, plan.id, SHORT.apply_key)

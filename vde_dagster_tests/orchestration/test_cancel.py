@@ -14,7 +14,7 @@ from vde_dagster.cli.main_job import QUIET
 from vde_dagster.execution.events import Event, ModelStarted
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.applying import watching
+from vde_dagster.orchestration.events.applying import watch_events
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark.engine import SparkEngine
@@ -56,7 +56,7 @@ def test_an_interrupt_stops_the_spark_jobs_of_the_plan(
                 threading.Thread(target=interrupt, daemon=True).start()
 
         interrupted: list[float] = []
-        with lend(workspace), watching(watch), pytest.raises(BaseException) as raised:
+        with lend(workspace), watch_events(watch), pytest.raises(BaseException) as raised:
             job.execute_in_process(instance=instance, partition_key=plan.id, run_config=QUIET)
         assert isinstance(raised.value, KeyboardInterrupt | dg.DagsterExecutionInterruptedError)
         assert time.monotonic() - interrupted[0] < 60

@@ -13,7 +13,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import SHORT
 from vde_dagster.orchestration.pages.report_text import report_markdown, short_markdown
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.reports.document import span
+from vde_dagster.reports.document import format_range
 from vde_dagster.reports.markdown import MAX_ROWS
 from vde_dagster.reports.plan import plan_report, summary
 from vde_dagster.reports.plan_json import plan_json
@@ -118,9 +118,9 @@ def test_a_range_of_days_is_written_with_both_its_ends() -> None:
     def at(day: int, hour: int = 0) -> datetime:
         return datetime(2024, 1, day, hour, tzinfo=timezone.utc)
 
-    assert span(Interval(at(1), at(2))) == "2024-01-01"
-    assert span(Interval(at(1), at(6))) == "2024-01-01 … 2024-01-05"
-    assert span(Interval(at(1, 5), at(1, 6))) == "2024-01-01 05:00 … 2024-01-01 06:00"
+    assert format_range(Interval(at(1), at(2))) == "2024-01-01"
+    assert format_range(Interval(at(1), at(6))) == "2024-01-01 … 2024-01-05"
+    assert format_range(Interval(at(1, 5), at(1, 6))) == "2024-01-01 05:00 … 2024-01-01 06:00"
 
 
 def test_a_plan_says_why_a_query_that_is_not_understood_counts_as_changed(

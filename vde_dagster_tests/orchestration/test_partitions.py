@@ -11,7 +11,7 @@ from vde_dagster.orchestration.models.catalog import (
     display_unit,
     partition_keys,
     partition_mapping,
-    requested,
+    requested_ranges,
 )
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.intervals.cadence import IntervalUnit
@@ -63,7 +63,7 @@ def test_partitions_become_ranges_by_version(days: ProjectFolder) -> None:
     version = load_catalog(days).live.models[DAILY].snapshot.table_version
     keys = [f"{version}|2024-01-0{n}" for n in (1, 2, 4)]
     ranges = IntervalSet.of([Interval(day(1), day(3)), Interval(day(4), day(5))])
-    assert requested(partitions, keys) == {version: ranges}
+    assert requested_ranges(partitions, keys) == {version: ranges}
 
 
 def test_a_childs_day_reads_the_same_day_of_the_version_it_is_combined_with(

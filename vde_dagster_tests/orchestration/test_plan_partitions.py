@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.consumer import forward_outbox
-from vde_dagster.orchestration.events.plans import forget_past
+from vde_dagster.orchestration.events.plans import delete_closed_partitions
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensors import evaluate
 from vde_dagster.orchestration.location_refresh import location_hash
@@ -127,7 +127,7 @@ def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
     workspace.apply(workspace.plan("prod"))
     instance.add_dynamic_partitions(str(SHORT.plans.name), [first.id, second.id])
     start_run(instance, first.id)
-    assert forget_past(workspace, instance) == [second.id]
+    assert delete_closed_partitions(workspace, instance) == [second.id]
     assert shown(instance) == {first.id}
 
 
@@ -204,7 +204,7 @@ def test_a_plan_that_was_only_looked_at_waits_for_no_approval(
     with lend(workspace):
         job = run_job(folder, instance, "vde_apply_job", partition=looked.id, raise_on_error=False)
     assert f"plan {looked.id} was not proposed for approval" in refusal(job)
-    assert forget_past(workspace, instance) == [looked.id]
+    assert delete_closed_partitions(workspace, instance) == [looked.id]
 
 
 def test_the_news_show_plans_of_the_command_line_that_were_proposed(

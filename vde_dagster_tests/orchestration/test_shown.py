@@ -25,7 +25,7 @@ from vde_dagster.orchestration.instance import URL_VARIABLE
 from vde_dagster.orchestration.location_refresh import ATTEMPTS, refresh
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
-from vde_dagster.reports.markdown import MAX_LINE, MAX_NAME, folded, short_name
+from vde_dagster.reports.markdown import MAX_LINE, MAX_NAME, break_line, short_name
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import load_catalog, told_of
 from vde_dagster_tests.projects import ProjectFolder
@@ -440,6 +440,6 @@ def test_long_names_and_lines_are_shortened_to_what_a_page_has_room_for() -> Non
     assert len(long) <= MAX_NAME
     assert (long[:8], long[-8:]) == ("a_schema", "ong_name")
     line = "+    " + " ".join(f"column_{number}," for number in range(30))
-    parts = list(folded(line))
+    parts = list(break_line(line))
     assert all(part.startswith("+") and len(part) <= MAX_LINE + 1 for part in parts)
     assert " ".join(" ".join(part[1:] for part in parts).split()) == line[1:].strip()

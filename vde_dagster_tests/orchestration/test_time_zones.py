@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.models.catalog import partition_keys, requested, time_partitions
+from vde_dagster.orchestration.models.catalog import (
+    partition_keys,
+    requested_ranges,
+    time_partitions,
+)
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.intervals.cadence import Cadence
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
@@ -71,7 +75,9 @@ def test_partitions_of_what_is_due_are_the_intervals_that_planning_fills(
     assert IntervalSet.of(interval for _, interval in found) == due
     assert all(cadence.unit.count(interval) == 1 for _, interval in found)
     # And back: what somebody chooses on the page is what is filled.
-    assert requested(partitions, [str(key) for key, _ in found]).get("v", IntervalSet()) == due
+    assert (
+        requested_ranges(partitions, [str(key) for key, _ in found]).get("v", IntervalSet()) == due
+    )
     # Dagster lists nothing that has not ended, and all that is due.
     with partition_loading_context(effective_dt=now):
         listed = times.get_last_partition_window()

@@ -10,20 +10,25 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.plans.signals import signal_caller
-from vde_dagster.planning.build_snapshots import Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import SnapshotCache, build_snapshots
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment, protected_tables
-from vde_dagster.planning.environments.warehouse_state import Previewed, WarehouseState
+from vde_dagster.planning.environments.warehouse_state import PreviewedDefinition, WarehouseState
 from vde_dagster.planning.intervals.cadence import IntervalUnit
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.affected_intervals import Changed, Made, Scope, outdated
-from vde_dagster.planning.plan.assign_tables import deployed, extended
+from vde_dagster.planning.plan.affected_intervals import (
+    EnvironmentScope,
+    ExistingTables,
+    RestatedRanges,
+    find_outdated,
+)
+from vde_dagster.planning.plan.assign_tables import with_added_columns, with_deployed_definition
 from vde_dagster.planning.plan.forward_only import (
     ForwardOnly,
-    is_concerned,
-    require_known,
-    require_used,
+    may_change_in_place,
+    require_effective_from_used,
+    require_matching_patterns,
 )
-from vde_dagster.planning.plan.missing_intervals import parts_of_units
+from vde_dagster.planning.plan.missing_intervals import partly_filled_units
 from vde_dagster.planning.plan.parent_coverage import parent_gaps
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_options import PlanOptions
@@ -31,7 +36,7 @@ from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, 
 from vde_dagster.planning.plan.planner import make_plan
 from vde_dagster.planning.plan.publication import require_no_gaps
 from vde_dagster.planning.plan.restatement import restate_published
-from vde_dagster.planning.snapshots.built import Built
+from vde_dagster.planning.snapshots.built import BuiltSnapshot
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
@@ -42,16 +47,16 @@ from vde_dagster.reports.restatement import restated_plan
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
 
 
-class MemoryMemo(Memo):
+class MemoryMemo(SnapshotCache):
     """Remembers snapshots within a process."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Built] = {}
+        self.known: dict[str, BuiltSnapshot] = {}
 
-    def get(self, key: str, model: Model) -> Built | None:
+    def get(self, key: str, model: Model) -> BuiltSnapshot | None:
         return self.known.get(key)
 
-    def put(self, key: str, built: Built) -> None:
+    def put(self, key: str, built: BuiltSnapshot) -> None:
         self.known[key] = built
 
 
@@ -71,7 +76,7 @@ class Warehouse:
         self.snapshots: dict[str, Snapshot] = {}
         self.tables: dict[str, PhysicalTable] = {}
         self.view_types: dict[str, tuple[tuple[str, str], ...]] = {}
-        self.earlier: list[Scope] = []
+        self.earlier: list[EnvironmentScope] = []
         self._ids = itertools.count(1)
 
     def copy(self) -> Warehouse:
@@ -101,9 +106,9 @@ class Warehouse:
         options = PlanOptions(now=now, **said)
         state = replace(self._state(environment), pinned=self._pinned(snapshots))
         resolved = ForwardOnly(state, options)
-        require_known(options, snapshots)
+        require_matching_patterns(options, snapshots)
         warnings: tuple[str, ...] = ()
-        if is_concerned(snapshots, self._state(environment), options):
+        if may_change_in_place(snapshots, self._state(environment), options):
             snapshots = build_snapshots(
                 project.models,
                 lambda name: self.external.get(str(name)) or None,
@@ -112,7 +117,7 @@ class Warehouse:
             )
             warnings = tuple(warnings_in_place(resolved.findings))
         plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved)
-        require_used(options, plan)
+        require_effective_from_used(options, plan)
         return replace(plan, warnings=warnings)
 
     def plan_snapshots(
@@ -128,10 +133,10 @@ class Warehouse:
 
     def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW, **said: Any) -> Plan:
         """Plan what is due."""
-        from vde_dagster.planning.snapshots.snapshot import in_order
+        from vde_dagster.planning.snapshots.snapshot import sort_parents_first
 
         current = self.environments[environment]
-        snapshots = in_order(
+        snapshots = sort_parents_first(
             {name: self.snapshots[e.snapshot_id] for name, e in current.entries.items()}
         )
         return self._make(environment, snapshots, PlanKind.RUN, PlanOptions(now=now, **said))
@@ -175,15 +180,15 @@ class Warehouse:
         run = self.plan_run(environment, now=now, start=options.start, end=options.end)
         protected = protected_tables(environment, self.environments.get(PRODUCTION))
         plan = restated_plan(restate_published(run, options, protected))
-        return replace(plan, outdates=outdated(Changed.by(plan), self._made()))
+        return replace(plan, outdates=find_outdated(RestatedRanges.by(plan), self._made()))
 
-    def _made(self) -> Made:
+    def _made(self) -> ExistingTables:
         """What there is: environments as they are, and tables of which nothing else is known."""
-        shown = [Scope(env.entries, name) for name, env in self.environments.items()]
+        shown = [EnvironmentScope(env.entries, name) for name, env in self.environments.items()]
         scopes = (*shown, *self.earlier)
         covered = {e.table_id for s in scopes for e in s.entries.values() if e.table_id}
         production = self.environments[PRODUCTION].tables
-        return Made(scopes, self.snapshots, self.tables, covered, production)
+        return ExistingTables(scopes, self.snapshots, self.tables, covered, production)
 
     def _state(self, environment: str) -> WarehouseState:
         return WarehouseState(
@@ -207,23 +212,23 @@ class Warehouse:
                 found[filler.name] = table.id
         return found
 
-    def _previews(self) -> dict[ModelName, tuple[Previewed, ...]]:
+    def _previews(self) -> dict[ModelName, tuple[PreviewedDefinition, ...]]:
         """What environments preview, and which show the same definition computed anew."""
-        found: dict[ModelName, tuple[Previewed, ...]] = {}
+        found: dict[ModelName, tuple[PreviewedDefinition, ...]] = {}
         shown = [(n, e) for n, env in self.environments.items() for e in env.entries.values()]
         for environment, entry in shown:
             forward = self.snapshots[entry.snapshot_id].forward
             table = self.tables[entry.table_id] if entry.table_id else None
             if forward is not None and table is not None and table.preview is not None:
                 anew = tuple(name for name, e in shown if e.snapshot_id == forward.own_id)
-                previewed = Previewed(environment, forward, anew)
+                previewed = PreviewedDefinition(environment, forward, anew)
                 found[entry.name] = (*found.get(entry.name, ()), previewed)
         return found
 
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
         self.begin(plan)
-        for found in outdated(Changed.by(plan), self._made()) if plan.restates else ():
+        for found in find_outdated(RestatedRanges.by(plan), self._made()) if plan.restates else ():
             table = self.tables[found.table_id]
             preview = table.preview
             if preview is not None:
@@ -232,19 +237,19 @@ class Warehouse:
             self.tables[table.id] = replace(table, intervals=filled, preview=preview)
         lacks = parent_gaps(plan, None)
         if plan.environment in self.environments:
-            self.earlier.append(Scope(self.environments[plan.environment].entries))
+            self.earlier.append(EnvironmentScope(self.environments[plan.environment].entries))
         for model in plan.models:
             if model.table is not None and model.snapshot_id is not None:
                 known = self.tables.get(model.table.id, model.table)
                 if model.deploys and model.in_place is not None:
                     widened = {c.column: c.becomes or "" for c in model.in_place.widened}
                     snapshot = plan.snapshots[model.snapshot_id]
-                    known = deployed(model.table, snapshot, widened)
+                    known = with_deployed_definition(model.table, snapshot, widened)
                 if known.preview is not None and not known.created:
                     known = self._branched(known, known.preview, plan.snapshots[model.snapshot_id])
                 filled = known.intervals | model.intervals
                 without = lacks.get(known.id, {}) if model.builds else known.lacks
-                own = parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+                own = partly_filled_units(plan.snapshots[model.snapshot_id], model.intervals)
                 left = tuple(
                     Part(one, part.unit)
                     for part in known.parts
@@ -270,7 +275,7 @@ class Warehouse:
         for model in plan.builds:
             if model.table is not None and model.snapshot_id is not None:
                 known = self.tables.get(model.table.id, model.table)
-                own = parts_of_units(plan.snapshots[model.snapshot_id], model.intervals)
+                own = partly_filled_units(plan.snapshots[model.snapshot_id], model.intervals)
                 self.tables[known.id] = replace(known, parts=(*known.parts, *own))
 
     def _branched(
@@ -278,6 +283,6 @@ class Warehouse:
     ) -> PhysicalTable:
         """Make a branch of a table, which gets the branch's columns."""
         base = self.tables[preview.of]
-        self.tables[base.id] = extended(base, snapshot)
-        inherited = base.counted_by(IntervalUnit.FIVE_MINUTE).intervals
+        self.tables[base.id] = with_added_columns(base, snapshot)
+        inherited = base.with_ranges_for_unit(IntervalUnit.FIVE_MINUTE).intervals
         return replace(table, preview=replace(preview, inherited=inherited))

@@ -30,8 +30,8 @@ from vde_dagster.planning.table_contents import (
     Output,
     Tile,
     changed_inputs,
-    compared,
-    state_of,
+    find_unchanged_sets,
+    read_input_state,
 )
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 from vde_dagster.project.kinds import IncrementalByTimeRange
@@ -93,7 +93,7 @@ class SkippingLake(Lake):
     def states(self, reads: Sequence[TableRead]) -> dict[str, InputState]:
         """What tables hold now."""
         return {
-            read.key: state_of(self.lines.get(read.key, ()), read.columns, self.outputs.get)
+            read.key: read_input_state(self.lines.get(read.key, ()), read.columns, self.outputs.get)
             for read in reads
         }
 
@@ -175,7 +175,7 @@ class SkippingLake(Lake):
         after = self._count(place, inside)
         output = self._output(place, table_id, model, batch, inside)
         if output is not None:
-            output = compared(output, self.history.get(table_id, ()))
+            output = find_unchanged_sets(output, self.history.get(table_id, ()))
         number = self.commit(table_id, quiet=not before and not after, ours=True)
         self.history.setdefault(table_id, []).insert(0, (batch, number, output))
         if output is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.planning.changes.columns import ViewColumn, column_events, pair_columns
-from vde_dagster.planning.changes.query import ByLineage, Leg, read_by
+from vde_dagster.planning.changes.query import CommitSpan, LineageComparison, choose_comparison
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 COLUMNS: dict[str, tuple[str, str, list[str]]] = {
@@ -91,30 +91,30 @@ def line(text: str) -> tuple[KeptCommit, ...]:
     return tuple(out)
 
 
-WAYS: dict[str, tuple[str, str, tuple[Leg, ...] | ByLineage | None]] = {
+WAYS: dict[str, tuple[str, str, tuple[CommitSpan, ...] | LineageComparison | None]] = {
     "the same": ("2<1 1", "2<1 1", ()),
     "nothing at all": ("", "", ()),
-    "forwards": ("1", "3<2 2<1 1", (Leg(1, 3, True),)),
-    "backwards": ("3<2 2<1 1", "1", (Leg(1, 3, False),)),
-    "two ways": ("2<1 1", "3<1 1", (Leg(1, 2, False), Leg(1, 3, True))),
-    "from nothing": ("", "2<1 1", (Leg(None, 2, True),)),
+    "forwards": ("1", "3<2 2<1 1", (CommitSpan(1, 3, True),)),
+    "backwards": ("3<2 2<1 1", "1", (CommitSpan(1, 3, False),)),
+    "two ways": ("2<1 1", "3<1 1", (CommitSpan(1, 2, False), CommitSpan(1, 3, True))),
+    "from nothing": ("", "2<1 1", (CommitSpan(None, 2, True),)),
     "files that were rewritten": ("1", "3<2:q 2<1:q 1", ()),
-    "one way is quiet": ("2<1:q 1", "3<1 1", (Leg(1, 3, True),)),
+    "one way is quiet": ("2<1:q 1", "3<1 1", (CommitSpan(1, 3, True),)),
     "a commit is not kept": ("1", "3<2", None),
     "a start that is not kept": ("4<3", "", None),
     "delete files": ("1", "2<1:d 1", None),
     "delete files that were there": ("1:d", "2<1 1:d", None),
     "delete files, and quiet": ("1:d", "2<1:dq 1:d", ()),
     "more than both tables": ("1", "2<1:h 1", None),
-    "row ids and deletes": ("1:r", "2<1:dr 1:r", ByLineage(1, 2, 1, True)),
-    "row ids, backwards": ("2<1:dr 1:r", "1:r", ByLineage(1, 2, 1, False)),
+    "row ids and deletes": ("1:r", "2<1:dr 1:r", LineageComparison(1, 2, 1, True)),
+    "row ids, backwards": ("2<1:dr 1:r", "1:r", LineageComparison(1, 2, 1, False)),
     "row ids, two ways": ("2<1:dr 1:r", "3<1:dr 1:r", None),
     "row ids since then": ("1", "2<1:dr 1", None),
-    "row ids, much moved": ("1:r", "2<1:hr 1:r", ByLineage(1, 2, 1, True)),
+    "row ids, much moved": ("1:r", "2<1:hr 1:r", LineageComparison(1, 2, 1, True)),
 }
 
 
 @pytest.mark.parametrize("case", WAYS)
 def test_the_least_that_tells_what_changed_is_read(case: str) -> None:
     before, after, way = WAYS[case]
-    assert read_by(line(before), line(after)) == way
+    assert choose_comparison(line(before), line(after)) == way

@@ -17,10 +17,10 @@ from vde_dagster.planning.table_contents import (
     Skipped,
     Tile,
     changed_inputs,
-    compared,
     dump_facts,
+    find_unchanged_sets,
     load_facts,
-    state_of,
+    read_input_state,
 )
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
@@ -49,27 +49,29 @@ def day(number: int, *digests: str) -> Output:
 
 
 def test_commits_that_change_no_row_are_passed_over() -> None:
-    assert state_of(line("x1", "q2", "q3"), A, {}.get).snapshot_id == 1
-    assert state_of(line("q1", "q2"), A, {}.get).snapshot_id is None
-    assert state_of((), A, {}.get).snapshot_id is None
-    assert state_of(line("x1", "q2", "q3"), A, {}.get).read_id == 3
+    assert read_input_state(line("x1", "q2", "q3"), A, {}.get).snapshot_id == 1
+    assert read_input_state(line("q1", "q2"), A, {}.get).snapshot_id is None
+    assert read_input_state((), A, {}.get).snapshot_id is None
+    assert read_input_state(line("x1", "q2", "q3"), A, {}.get).read_id == 3
 
 
 def test_oldest_commit_that_is_kept_stands_for_those_before_it() -> None:
     kept = (KeptCommit(3, 2, True, False), KeptCommit(2, 1, True, False))
-    assert state_of(kept, A, {}.get).snapshot_id == 2
+    assert read_input_state(kept, A, {}.get).snapshot_id == 2
 
 
 def test_table_that_holds_the_same_rows_again_is_what_it_was() -> None:
     wrote = {1: whole("r", "s"), 2: whole("t", "u"), 3: whole("r", "s"), 4: whole("v", "s")}
     first, second, third, fourth = (
-        state_of(line("f1", "f2", "f3", "f4")[4 - n :], A, wrote.get) for n in (1, 2, 3, 4)
+        read_input_state(line("f1", "f2", "f3", "f4")[4 - n :], A, wrote.get) for n in (1, 2, 3, 4)
     )
-    assert first.still_is(third)
-    assert not first.still_is(second)
-    assert first.still_is(fourth), "only what A reads has to be the same"
-    everything = [state_of(line("f1", "f2", "f3", "f4")[4 - n :], None, wrote.get) for n in (1, 4)]
-    assert not everything[0].still_is(everything[1])
+    assert first.has_same_rows(third)
+    assert not first.has_same_rows(second)
+    assert first.has_same_rows(fourth), "only what A reads has to be the same"
+    everything = [
+        read_input_state(line("f1", "f2", "f3", "f4")[4 - n :], None, wrote.get) for n in (1, 4)
+    ]
+    assert not everything[0].has_same_rows(everything[1])
 
 
 def test_fill_that_changed_nothing_says_what_the_table_holds_since_the_fill_before_it() -> None:
@@ -80,37 +82,37 @@ def test_fill_that_changed_nothing_says_what_the_table_holds_since_the_fill_befo
         KeptCommit(2, 1, False, True),
         KeptCommit(1, None, False, True),
     )
-    found = state_of(kept, A, {1: whole("r", "s"), 3: whole("t", "s")}.get)
+    found = read_input_state(kept, A, {1: whole("r", "s"), 3: whole("t", "s")}.get)
     assert (found.snapshot_id, found.read_id, found.digests) == (2, 4, ((None, "t"), (A, "s")))
-    assert state_of(kept[-1:], A, {1: whole("r", "s")}.get).still_is(found)
-    assert not state_of(kept[-1:], None, {1: whole("r", "s")}.get).still_is(
-        state_of(kept, None, {3: whole("t", "s")}.get)
+    assert read_input_state(kept[-1:], A, {1: whole("r", "s")}.get).has_same_rows(found)
+    assert not read_input_state(kept[-1:], None, {1: whole("r", "s")}.get).has_same_rows(
+        read_input_state(kept, None, {3: whole("t", "s")}.get)
     )
     others = (KeptCommit(5, 3, False, False), *kept[1:])
-    assert state_of(others, A, {3: whole("t", "s")}.get).digests == ()
+    assert read_input_state(others, A, {3: whole("t", "s")}.get).digests == ()
 
 
 def test_digests_of_fewer_columns_than_are_read_say_nothing() -> None:
     wrote = {1: whole("r", "s"), 2: whole("t", "s")}
-    before, after = (state_of(line("f1", "f2")[2 - n :], AB, wrote.get) for n in (1, 2))
-    assert not before.still_is(after)
+    before, after = (read_input_state(line("f1", "f2")[2 - n :], AB, wrote.get) for n in (1, 2))
+    assert not before.has_same_rows(after)
 
 
 def test_range_that_is_filled_again_with_the_same_rows_is_passed_over() -> None:
     earlier = day(1, "r", "s")
-    again = compared(day(1, "z", "s"), [(earlier.tiles[0].interval, 7, earlier)])
+    again = find_unchanged_sets(day(1, "z", "s"), [(earlier.tiles[0].interval, 7, earlier)])
     assert (again.same, again.against) == ((1,), (7,))
     outputs = {7: earlier, 8: day(2, "o", "o"), 9: again}
-    assert state_of(line("x1", "f7", "f8", "f9"), A, outputs.get).snapshot_id == 8
-    assert state_of(line("x1", "f7", "f8", "f9"), None, outputs.get).snapshot_id == 9
+    assert read_input_state(line("x1", "f7", "f8", "f9"), A, outputs.get).snapshot_id == 8
+    assert read_input_state(line("x1", "f7", "f8", "f9"), None, outputs.get).snapshot_id == 9
 
 
 def test_rows_that_somebody_else_changed_in_between_are_not_passed_over() -> None:
     earlier = day(1, "r", "s")
-    again = compared(day(1, "r", "s"), [(earlier.tiles[0].interval, 7, earlier)])
+    again = find_unchanged_sets(day(1, "r", "s"), [(earlier.tiles[0].interval, 7, earlier)])
     outputs = {7: earlier, 9: again}
-    assert state_of(line("f7", "x8", "f9"), A, outputs.get).snapshot_id == 9
-    assert state_of(line("f7", "q8", "f9"), A, outputs.get).snapshot_id == 7
+    assert read_input_state(line("f7", "x8", "f9"), A, outputs.get).snapshot_id == 9
+    assert read_input_state(line("f7", "q8", "f9"), A, outputs.get).snapshot_id == 7
 
 
 def test_range_that_had_no_rows_and_has_none_is_as_it_was() -> None:
@@ -118,16 +120,18 @@ def test_range_that_had_no_rows_and_has_none_is_as_it_was() -> None:
     empty = replace(day(2, "0", "0").tiles[0], rows=0)
     both = replace(refilled, tiles=(*refilled.tiles, empty))
     earlier = [(refilled.tiles[0].interval, 7, refilled)]
-    assert compared(both, earlier).same == (0, 1)
-    assert compared(replace(both, tiles=(empty,)), []).same == (0, 1)
+    assert find_unchanged_sets(both, earlier).same == (0, 1)
+    assert find_unchanged_sets(replace(both, tiles=(empty,)), []).same == (0, 1)
     with_rows = replace(both, tiles=(*refilled.tiles, replace(empty, rows=1)))
-    assert compared(with_rows, earlier).same == ()
+    assert find_unchanged_sets(with_rows, earlier).same == ()
 
 
 @pytest.mark.parametrize("earlier", [None, day(1, "r", "s")], ids=["unknown", "another range"])
 def test_range_that_cannot_be_compared_counts_as_changed(earlier: Output | None) -> None:
     wide = Interval(T0, T0 + 5 * DAY)
-    made = compared(day(1, "r", "s"), [(wide, 7, replace(earlier, tiles=()) if earlier else None)])
+    made = find_unchanged_sets(
+        day(1, "r", "s"), [(wide, 7, replace(earlier, tiles=()) if earlier else None)]
+    )
     assert made.same == ()
 
 
@@ -143,7 +147,9 @@ def test_what_is_read_newly_or_has_another_schema_is_changed() -> None:
 def test_facts_are_what_they_were_after_writing_and_reading() -> None:
     facts = FillFacts(
         {"t": InputState(1, 2, ((None, "x"), (A, "y")), AB, 3, "f.json"), "u": InputState(None)},
-        compared(day(1, "r", "s"), [(day(1, "", "").tiles[0].interval, 7, day(1, "r", "t"))]),
+        find_unchanged_sets(
+            day(1, "r", "s"), [(day(1, "", "").tiles[0].interval, 7, day(1, "r", "t"))]
+        ),
         Skipped(T0, 1.5, 7, 8),
     )
     text = dump_facts(facts)

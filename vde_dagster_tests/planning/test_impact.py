@@ -8,7 +8,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.snapshots.lineage import impact
+from vde_dagster.planning.snapshots.lineage import find_affected_parts
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -61,7 +61,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
 @pytest.mark.parametrize("edited", COLUMNS)
 def test_what_an_edit_of_a_column_changes_was_foretold(project: ProjectFolder, edited: str) -> None:
     before = _snapshots(project)
-    foretold = impact(before, ModelName("m", "base"), edited)
+    foretold = find_affected_parts(before, ModelName("m", "base"), edited)
     other = "date_add(day, 1)" if edited == "day" else f"concat({edited}, '1')"
     columns = [f"{other} AS {one}" if one == edited else one for one in COLUMNS]
     project.write("models/base.sql", BASE.format(", ".join(columns)))
@@ -84,7 +84,7 @@ def test_what_an_edit_of_a_column_changes_was_foretold(project: ProjectFolder, e
 
 
 def test_a_column_that_only_decides_others_reaches_those_alone(project: ProjectFolder) -> None:
-    found = impact(_snapshots(project), ModelName("m", "base"), "rate")
+    found = find_affected_parts(_snapshots(project), ModelName("m", "base"), "rate")
     assert {str(name): (one.columns, one.rows) for name, one in found.items()} == {
         "m.cases": (("band",), False),
         "m.hashed": (("h", "j"), False),
@@ -95,7 +95,7 @@ def test_a_column_that_only_decides_others_reaches_those_alone(project: ProjectF
 
 
 def test_a_column_that_decides_rows_reaches_all_columns_below(project: ProjectFolder) -> None:
-    found = impact(_snapshots(project), ModelName("m", "base"), "kind")
+    found = find_affected_parts(_snapshots(project), ModelName("m", "base"), "kind")
     assert {str(name): one.rows for name, one in found.items()} == {
         "m.few": True,
         "m.hashed": False,

@@ -15,14 +15,14 @@ import pytest
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.plan.missing_intervals import (
     Window,
+    add_lookback,
     audited_ranges,
+    intervals_left_to_fill,
     last_units,
-    left_to_fill,
     missing_intervals,
-    parts_of_units,
+    partly_filled_units,
     units_around,
     wanted_intervals,
-    with_lookback,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange
@@ -100,15 +100,15 @@ def test_a_lookback_fills_earlier_units_again_within_what_is_reachable() -> None
     assert missing(daily(lookback=1), filled) == ranges("2024-01-08/2024-01-10")
     one = daily(lookback=3)
     within = ranges("2024-01-08/2024-01-10")
-    assert with_lookback(one, ranges("2024-01-09/2024-01-10"), within) == within
-    assert not with_lookback(one, IntervalSet(), within)
+    assert add_lookback(one, ranges("2024-01-09/2024-01-10"), within) == within
+    assert not add_lookback(one, IntervalSet(), within)
 
 
 def test_a_unit_that_is_filled_in_part_is_filled_again_from_its_beginning() -> None:
     filled = ranges("2024-01-07/2024-01-08T06:00")
-    left = left_to_fill(daily(), ranges("2024-01-07/2024-01-10"), filled)
+    left = intervals_left_to_fill(daily(), ranges("2024-01-07/2024-01-10"), filled)
     assert left == ranges("2024-01-08/2024-01-10")
-    (part,) = parts_of_units(daily(), filled)
+    (part,) = partly_filled_units(daily(), filled)
     assert part.interval == Interval.parse("2024-01-08/2024-01-08T06:00")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.rendering.views import over_views
+from vde_dagster.planning.rendering.views import replace_models_by_views
 
 SHOWN = {ModelName("raw", "orders"), ModelName("crm__raw", "orders")}
 
@@ -28,4 +28,4 @@ def view_of(name: ModelName) -> str | None:
     ],
 )
 def test_names_of_models_mean_their_views(statement: str, over: str) -> None:
-    assert over_views(statement, view_of, "lake") == over
+    assert replace_models_by_views(statement, view_of, "lake") == over

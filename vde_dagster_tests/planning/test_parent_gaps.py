@@ -22,7 +22,7 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -151,7 +151,7 @@ class History:
         """Apply a plan model by model, and remember what whole tables are made of."""
         filled = {model.name: model.intervals for model in plan.builds}
         shown = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
-        starts = infer_starts(in_order(shown), Window(self.now))
+        starts = infer_starts(sort_parents_first(shown), Window(self.now))
         for model in plan.builds:
             snapshot = shown[model.name]
             if snapshot.is_incremental:

@@ -19,7 +19,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
-from vde_dagster.planning.plan.missing_intervals import left_to_fill, with_lookback
+from vde_dagster.planning.plan.missing_intervals import add_lookback, intervals_left_to_fill
 from vde_dagster.planning.plan.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster_tests.planning.simulate import Warehouse
@@ -156,16 +156,16 @@ class History:
         assert model.table is not None
         known = self.warehouse.tables.get(model.table.id)
         unit = snapshot.cadence.unit
-        filled = known.counted_by(unit).intervals if known else IntervalSet()
+        filled = known.with_ranges_for_unit(unit).intervals if known else IntervalSet()
         longer = known.parts_of_longer(unit) if known else IntervalSet()
         if model.catches_up:
             filled = IntervalSet()
-        missing = left_to_fill(snapshot, model.intervals, filled)
+        missing = intervals_left_to_fill(snapshot, model.intervals, filled)
         left = self.dead.pop(model.table.id, None)
         if left is not None and (missing - longer).contains(left[0]):
             self.models[snapshot.name.name].rows = left[1]
-            missing = left_to_fill(snapshot, missing, IntervalSet((left[0],)))
-        missing = with_lookback(snapshot, missing, model.intervals)
+            missing = intervals_left_to_fill(snapshot, missing, IntervalSet((left[0],)))
+        missing = add_lookback(snapshot, missing, model.intervals)
         return snapshot.cadence.batches(missing, snapshot.model.kind.batch_size)
 
     def write_rows(self, name: str, batch: Interval) -> None:

@@ -12,7 +12,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.planning import build_snapshot as module
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environments.resolver import column_map
-from vde_dagster.planning.environments.warehouse_state import WarehouseState, rehash
+from vde_dagster.planning.environments.warehouse_state import WarehouseState, rehash_definitions
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -52,7 +52,7 @@ def test_a_bumped_canonicaliser_plans_no_changes_and_keeps_the_tables(
     assert warehouse.plan(tmp_path).builds, "the hashes do differ"
     production = warehouse.environments["prod"]
     state = WarehouseState(production, production, warehouse.snapshots, warehouse.tables)
-    state, changed = rehash(
+    state, changed = rehash_definitions(
         state,
         module.CANONICALISER,
         lambda models, revise: build_snapshots(models, lambda name: None, revise=revise),
@@ -84,9 +84,9 @@ def test_hashing_again_twice_changes_nothing_more(
     build = lambda models, revise: build_snapshots(  # noqa: E731
         models, lambda name: None, revise=revise
     )
-    once, _ = rehash(state, module.CANONICALISER, build)
+    once, _ = rehash_definitions(state, module.CANONICALISER, build)
     stored = WarehouseState(production, production, warehouse.snapshots, once.tables)
-    twice, changed = rehash(stored, module.CANONICALISER, build)
+    twice, changed = rehash_definitions(stored, module.CANONICALISER, build)
     assert changed == []
     assert twice.tables == once.tables
 
@@ -112,7 +112,7 @@ def test_a_table_that_changed_in_place_goes_on_after_an_upgrade(
 
     earlier_canonicaliser.undo()
     production = warehouse.environments["prod"]
-    state, _ = rehash(
+    state, _ = rehash_definitions(
         WarehouseState(production, production, warehouse.snapshots, warehouse.tables),
         module.CANONICALISER,
         lambda models, revise: build_snapshots(models, lambda name: None, revise=revise),

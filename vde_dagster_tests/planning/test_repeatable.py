@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.kinds.repeatable import DATES_OF_TEXTS, why_not_repeatable
+from vde_dagster.planning.kinds.repeatable import DATES_OF_TEXTS, explain_not_repeatable
 from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -51,7 +51,7 @@ def test_texts_compared_with_texts_are_no_clock(tmp_path: Path) -> None:
         return Reason(ReasonCode.READS_CLOCK, detail=clock) if clock else None
 
     def why(name: str) -> Reason | None:
-        return why_not_repeatable(snapshots[ModelName("m", name)], snapshots)
+        return explain_not_repeatable(snapshots[ModelName("m", name)], snapshots)
 
     assert {query: why(f"q{number}") for number, query in enumerate(QUERIES)} == {
         query: expected(clock) for query, clock in QUERIES.items()

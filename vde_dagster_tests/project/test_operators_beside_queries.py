@@ -11,9 +11,9 @@ from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
+from vde_dagster.planning.checks.unit_tests import find_test_mistakes
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.spark.models.python_queries import translate_query
+from vde_dagster.spark.models.python_queries import query_in_spark
 from vde_dagster_tests.project.conftest import WriteProject
 
 QUERY = "SELECT CAST(a AS INT) AS a, CAST(b AS INT) AS b, c FROM x.t"
@@ -156,7 +156,7 @@ def test_query_of_a_unit_test_has_the_dialect_of_the_project(write_project: Writ
     project = load_project(write_project(files))
     known = build_snapshots(project.models, lambda name: COLUMNS)
 
-    [mistake] = mistakes_in_tests(project.tests, project.models, known)
+    [mistake] = find_test_mistakes(project.tests, project.models, known)
     assert "in the test 't': a division of integers drops the remainder on Trino" in str(mistake)
     assert 'dialect_trust ("/")' in (mistake.hint or "")
     files["tests/t.yaml"] = test + "\n  outputs: {query: [{a: 3}]}\n"
@@ -168,7 +168,7 @@ def test_query_that_python_code_runs_has_the_types_of_its_tables() -> None:
     types = {"m.a": {"i": "INT", "f": "DOUBLE"}}
 
     def translate(query: str, *trusted: str) -> str:
-        return translate_query(query, ModelName("m", "p"), "trino", frozenset(trusted), types.get)
+        return query_in_spark(query, ModelName("m", "p"), "trino", frozenset(trusted), types.get)
 
     assert translate("SELECT f / 2 AS x FROM m.a") == "SELECT f / 2 AS x FROM m.a"
     assert translate("SELECT i / 2 AS x FROM m.a", "/") == "SELECT i / 2 AS x FROM m.a"

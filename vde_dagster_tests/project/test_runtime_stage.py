@@ -9,7 +9,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.check_model import check_model
-from vde_dagster.planning.checks.diagnostics import Known
+from vde_dagster.planning.checks.diagnostics import CheckedModel
 from vde_dagster.project.loading.loader import load_project, with_variables
 from vde_dagster.project.model import Model
 from vde_dagster_tests.project.conftest import LoadModel, WriteProject
@@ -155,7 +155,7 @@ def test_what_is_for_a_stage_that_there_is_not_is_told(load_model: LoadModel, st
     model = load_model(
         f"MODEL (name a.m, kind FULL);\n@IF(@runtime_stage = '{stage}', SET x = 1);\nSELECT 1 AS a;"
     )
-    (problem,) = check_model(Known(model, None), {})
+    (problem,) = check_model(CheckedModel(model, None), {})
 
     assert not problem.certain
     assert f"@runtime_stage is never '{stage}' here" in problem.message
@@ -168,7 +168,7 @@ def test_a_stage_that_there_is_is_not_told(load_model: LoadModel) -> None:
         "@IF(@runtime_stage IN ('creating', 'evaluating'), SET x = 1);\nSELECT 1 AS a;"
     )
 
-    assert check_model(Known(model, None), {}) == ()
+    assert check_model(CheckedModel(model, None), {}) == ()
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.checks.check_model import refused_by_spark
-from vde_dagster.planning.checks.diagnostics import Known
+from vde_dagster.planning.checks.check_model import check_spark_grammar
+from vde_dagster.planning.checks.diagnostics import CheckedModel
 from vde_dagster.planning.rendering.render import replace_tables
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
@@ -80,8 +80,8 @@ def _queries(root: Path) -> list[tuple[ModelName, str, list[Finding]]]:
         }
         analysis = analyze(snapshot.model.query, schema, functions=project.settings.functions)
         certain = [f for f in analysis.findings if f.certain and f.rule not in NAMES]
-        known = Known(replace(snapshot.model, audits=()), snapshot.columns)
-        certain += [Finding("grammar", one.message, "") for one in refused_by_spark(known, {})]
+        known = CheckedModel(replace(snapshot.model, audits=()), snapshot.columns)
+        certain += [Finding("grammar", one.message, "") for one in check_spark_grammar(known, {})]
         found.append((name, _over_nothing(snapshot, snapshots), certain))
     return found
 

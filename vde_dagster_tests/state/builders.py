@@ -21,7 +21,7 @@ from vde_dagster.planning.plan.plan import (
     PlannedModel,
     PlannedViews,
 )
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
@@ -86,7 +86,7 @@ def snapshot(name: str, version: str = "1", kind: Kind | None = None) -> Snapsho
         canonicaliser="1",
         definition_hash="definition",
     )
-    return identified(made)
+    return with_content_id(made)
 
 
 def table(

@@ -99,14 +99,14 @@ def test_a_part_of_a_unit_is_settled_by_later_work_and_not_by_its_own(
     store.fills.record(FillRecord(made.id, day(0, 3), "own"))
     filled = store.tables.get(made.id)
     assert filled.parts == (Part(day(0, 3), IntervalUnit.MONTH),)
-    assert filled.counted_by(IntervalUnit.MONTH).intervals == days(0, 1, 2)
-    assert not filled.counted_by(IntervalUnit.DAY).intervals
+    assert filled.with_ranges_for_unit(IntervalUnit.MONTH).intervals == days(0, 1, 2)
+    assert not filled.with_ranges_for_unit(IntervalUnit.DAY).intervals
     clock.advance(hours=1)
     begin(store, "later")
     store.fills.record(FillRecord(made.id, day(1), "later"))
     settled = store.tables.load([made.id])[made.id]
     assert settled.parts == tuple(Part(day(n), IntervalUnit.MONTH) for n in (0, 2))
-    assert settled.counted_by(IntervalUnit.DAY).intervals == days(1)
+    assert settled.with_ranges_for_unit(IntervalUnit.DAY).intervals == days(1)
 
 
 def test_parts_of_which_the_same_is_left_become_one(store: StateStore, clock: FakeClock) -> None:

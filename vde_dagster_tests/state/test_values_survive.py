@@ -17,7 +17,7 @@ from vde_dagster.planning.environments.contracts import ContractBreak, Reader
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Batches, Category, Change, Plan, PlannedModel
 from vde_dagster.planning.reasons import Reason, ReasonCode
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.table_contents import Skipped
 from vde_dagster.planning.tables.table import ColumnChange, PhysicalColumn, Preview, TableChange
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
@@ -61,7 +61,7 @@ def test_snapshot_of_every_kind_is_read_back_equal(store: StateStore, kind) -> N
 def test_numbers_that_messagepack_has_not_are_read_back(store: StateStore) -> None:
     made = snapshot("db.orders")
     code = PythonSource("a.py:f", {}, variables={"wide": 2**70, "many": [-(2**64), 1.5]})
-    made = identified(replace(made, model=replace(made.model, python=code)))
+    made = with_content_id(replace(made, model=replace(made.model, python=code)))
     store.snapshots.save([made])
     assert store.snapshots.load([made.id]) == {made.id: made}
 

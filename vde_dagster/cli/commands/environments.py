@@ -174,11 +174,6 @@ def _print_publication(
     shown: Callable[[Console], None] | str,
     notes: Iterable[str],
 ) -> None:
-    """Print what was published, with notes.
-
-    Raises:
-        SystemExit: Statements on the published views failed.
-    """
     from vde_dagster.cli.applying import failed_statements_json
     from vde_dagster.cli.shapes import environment_json
 

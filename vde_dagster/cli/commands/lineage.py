@@ -17,7 +17,7 @@ from vde_dagster.errors import UsageError
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environments.environment import Environment
-    from vde_dagster.planning.snapshots.lineage import Flow, Touched
+    from vde_dagster.planning.snapshots.lineage import AffectedParts, Flow
     from vde_dagster.planning.snapshots.snapshot import Snapshot
     from vde_dagster.project.model import Exposure
 
@@ -113,7 +113,6 @@ def lineage(
 
 
 def _load_version(workspace: Workspace, text: str) -> tuple[Environment, dict[ModelName, Snapshot]]:
-    """Return the environment version named by `dev` or `prod@41`, with its definitions."""
     # Imported here, because lineage of the files does not need the state store.
     found = workspace.environments.named(text)
     return found, workspace.environments.snapshots(found)
@@ -130,7 +129,6 @@ def _show_difference(
     from_label: str | None,
     down: bool,
 ) -> None:
-    """Show flows that only one of two versions has, and columns whose values differ."""
     from vde_dagster.planning.snapshots.lineage import trace, trace_down
 
     name, column = of
@@ -173,7 +171,6 @@ def _show_difference(
 
 
 def _content_version(snapshot: Snapshot, column: str | None) -> str | None:
-    """Return the version of a column's values, or of the rows; None without a version."""
     if column is None:
         return snapshot.version.rows
     wanted = column.lower()
@@ -187,10 +184,10 @@ def _show_impact(
     name: ModelName,
     column: str,
 ) -> None:
-    from vde_dagster.planning.snapshots.lineage import Touched, impact
+    from vde_dagster.planning.snapshots.lineage import AffectedParts, find_affected_parts
 
-    found = impact(snapshots, name, column)
-    touched = {name: Touched((column,), rows=False), **found}
+    found = find_affected_parts(snapshots, name, column)
+    touched = {name: AffectedParts((column,), rows=False), **found}
     found_readers = [one for one in exposures if any(_is_read(one, *i) for i in touched.items())]
     shown = [one.name for one in found_readers if one.what != "metric"]
     metrics = [one.name for one in found_readers if one.what == "metric"]
@@ -217,11 +214,11 @@ def _show_impact(
     )
 
 
-def _is_read(exposure: Exposure, name: ModelName, item: Touched) -> bool:
+def _is_read(exposure: Exposure, name: ModelName, item: AffectedParts) -> bool:
     return any(exposure.reads_column(name, column) for column in item.columns)
 
 
-def _impact_line(name: ModelName, snapshot: Snapshot, item: Touched) -> str:
+def _impact_line(name: ModelName, snapshot: Snapshot, item: AffectedParts) -> str:
     how = "" if snapshot.has_table else " (a view)"
     if item.rows:
         return f"{name}{how}: its rows, and so all {len(item.columns)} columns"
@@ -229,7 +226,6 @@ def _impact_line(name: ModelName, snapshot: Snapshot, item: Touched) -> str:
 
 
 def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[str, Any]:
-    """Return the flows of a model or column in the documented JSON form."""
     return {
         "model": model,
         "column": column,
@@ -249,7 +245,6 @@ def _flows_json(model: str, column: str | None, flows: Sequence[Flow]) -> dict[s
 def _flow_lines(
     model: str, columns: Sequence[str | None], flows: Sequence[Flow], *, down: bool
 ) -> Iterator[str]:
-    """Return a tree for each column."""
     # Repeated nodes are named without their branches.
     edges: dict[str, list[tuple[str, str]]] = {}
     for flow in flows:

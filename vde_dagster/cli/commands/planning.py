@@ -113,8 +113,8 @@ def plan(
         save=not check,
         author=current_user() if propose else None,
     )
-    from vde_dagster.cli.applying import check as check_plan
-    from vde_dagster.cli.applying import nothing_to_do
+    from vde_dagster.cli.applying import analyze_and_store as check_plan
+    from vde_dagster.cli.applying import empty_plan_message
     from vde_dagster.execution.plans.due_work import pending_work
     from vde_dagster.planning.plan.stages import apply_stages, stage_json
     from vde_dagster.reports.plan import plan_report, text_changes
@@ -143,7 +143,7 @@ def plan(
             shown["stages"] = [stage_json(stage) for stage in apply_stages(made)]
         print_json(shown | ({"check": analysis.to_json()} if analysis else {}))
     elif made.is_empty:
-        output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
+        output.out.print(empty_plan_message(workspace, made, selected=bool(options.select)))
         show_warnings(output.out, made.notices)
     elif summary:
         show_summary(output.out, plan_report(made))

@@ -209,9 +209,9 @@ def lint(
     if fix:
         from rich.markup import escape
 
-        from vde_dagster.execution.project_files.fixing import fix_project
+        from vde_dagster.execution.project_files.fixing import mend
 
-        mended = fix_project(workspace, rule or (), among)
+        mended = mend(workspace, rule or (), among)
         for place, one in mended.done:
             output.note(f"{place}: {escape(one.title)}")
         for place, one in mended.left:

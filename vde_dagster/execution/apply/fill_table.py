@@ -21,11 +21,11 @@ from vde_dagster.execution.events import (
 from vde_dagster.lakehouse.metadata.commit_summaries import BranchName
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.plan.assign_tables import choose_filler, extended
+from vde_dagster.planning.plan.assign_tables import choose_filler, with_added_columns
 from vde_dagster.planning.plan.missing_intervals import (
+    add_lookback,
     audited_ranges,
-    left_to_fill,
-    with_lookback,
+    intervals_left_to_fill,
 )
 from vde_dagster.planning.plan.plan import PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -34,16 +34,21 @@ from vde_dagster.state.db.leases import Lease
 
 
 @dataclass(slots=True)
-class _BatchSize:
-    # Maximum units per batch; None before memory was lacking.
+class _Batches:
+    """Size of a model's batches, halved when memory is lacking.
+
+    Args:
+        most: Maximum units per batch; None before memory was lacking.
+        current: Batch being filled, or the batch that failed.
+    """
+
     most: int | None = None
-    # Batch being filled, or the batch that failed.
     current: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableFiller(Auditor):
-    """Fills and audits the tables of one plan's models.
+    """Fills the tables of one plan.
 
     `fill` may be called from several threads.
 
@@ -59,17 +64,18 @@ class TableFiller(Auditor):
     slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
-        """Compute and audit the missing ranges of a model's table."""
-        self._retry_with_less_memory(model, self._fill)
+        """Fill and audit a model's missing intervals."""
+        self._with_memory(model, self._fill)
 
-    def _retry_with_less_memory(
-        self, model: PlannedModel, work: Callable[[PlannedModel, _BatchSize], None]
+    def _with_memory(
+        self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
     ) -> None:
+        """Process a model, and retry it if memory was insufficient."""
         # A retry runs no other model at the same time, and each batch has half as many units. It
         # continues from the recorded ranges. If the JVM crashed, any concurrent task may be the
         # cause, so a model fails only after it ran alone. If other applies share the engine, it
         # fails only after it ran alone twice.
-        batches, alone, others = _BatchSize(), False, True
+        batches, alone, others = _Batches(), False, True
         while True:
             with self.slots.slot(alone=alone) as was_alone:
                 try:
@@ -77,23 +83,24 @@ class TableFiller(Auditor):
                 except VdeError as error:
                     if not error.lacks_memory or self.stop.is_set():
                         raise
-                    half = self._half_units(model, batches.current)
+                    half = self._half(model, batches.current)
                     if half is None and was_alone():
                         if not (error.by_others and others):
-                            raise self._memory_error(model, batches.current, error) from error
+                            raise self._too_large(model, batches.current, error) from error
                         others = False
                     batches.most, alone = half or batches.most, True
                     self.emit(MemoryLacked(model.name, batches.current, half, error.message))
                     batches.current = None
 
-    def _half_units(self, model: PlannedModel, batch: Interval | None) -> int | None:
+    def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
+        """Return half the units of a batch, or None if it cannot be divided."""
         snapshot = self.tasks.plan.snapshot_of(model)
         if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
             return None
         units = snapshot.cadence.unit.count(batch)
         return (units + 1) // 2 if units > 1 else None
 
-    def _memory_error(
+    def _too_large(
         self, model: PlannedModel, batch: Interval | None, error: VdeError
     ) -> ExecutionError:
         snapshot = self.tasks.plan.snapshot_of(model)
@@ -106,7 +113,7 @@ class TableFiller(Auditor):
                 hint = f"set batch_size of the model, or {hint}"
         return ExecutionError(f"{what}: {error.message}", hint=hint)
 
-    def _fill(self, model: PlannedModel, batches: _BatchSize) -> None:
+    def _fill(self, model: PlannedModel, batches: _Batches) -> None:
         began = time.monotonic()
         snapshot, table = self.tasks.plan.snapshot_of(model), model.table
         if table is None:
@@ -124,19 +131,16 @@ class TableFiller(Auditor):
         snapshot: Snapshot,
         table: PhysicalTable,
         lease: Lease,
-        batches: _BatchSize,
+        batches: _Batches,
     ) -> PhysicalTable:
         table = self.handles.store.tables.get(table.id)
         if model.deploys:
-            table = self._add_new_columns(snapshot, table, lease)
+            table = self._extend(snapshot, table, lease)
         if model.builds:
             table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
             # Nothing to fill, but views and other models need the table.
-            filler, slot = (
-                self._choose_definition(snapshot, table),
-                self.tasks.latest_slot(snapshot),
-            )
+            filler, slot = self._definition(snapshot, table), self.tasks.latest_slot(snapshot)
             task = self.tasks.fill(filler, table, slot, None)
             table = create_table(self.tasks, filler, task, lease).table
         if model.audits:
@@ -147,9 +151,9 @@ class TableFiller(Auditor):
     def audit_late(self, model: PlannedModel) -> None:
         """Run a model's late audits, after all tables that they read are filled."""
         if not model.records_only and (model.builds or model.audits):
-            self._retry_with_less_memory(model, self._audit_late)
+            self._with_memory(model, self._audit_late)
 
-    def _audit_late(self, model: PlannedModel, batches: _BatchSize) -> None:
+    def _audit_late(self, model: PlannedModel, batches: _Batches) -> None:
         snapshot = self.tasks.plan.snapshot_of(model)
         if model.table is None:
             slot = self.tasks.latest_slot(snapshot)
@@ -162,7 +166,7 @@ class TableFiller(Auditor):
             self.audit(snapshot, table, interval, branch, late=True)
 
     def change_layouts(self, models: Iterable[PlannedModel]) -> None:
-        """Change the partitioning, sort order and properties of tables without rewriting rows."""
+        """Change partitioning, sort order and properties of tables in place."""
         for model in models:
             assert model.table is not None
             had = model.previous_snapshot_id or model.table.snapshot_id
@@ -173,6 +177,7 @@ class TableFiller(Auditor):
                 self.handles.engine().evolve_layout(model.table, snapshot, previous)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
+        """Return the branch for writing a table."""
         # If a model reads rows that wait for the publication, its own rows wait, too. Otherwise
         # rows that were computed from unpublished rows would remain if the plan is abandoned.
         waiting = self.tasks.written.branches
@@ -186,9 +191,9 @@ class TableFiller(Auditor):
         snapshot: Snapshot,
         table: PhysicalTable,
         lease: Lease,
-        cut: _BatchSize,
+        cut: _Batches,
     ) -> PhysicalTable:
-        filler = self._choose_definition(snapshot, table)
+        filler = self._definition(snapshot, table)
         target = self._target(filler, table, lease)
         ranges = RangeFiller(self, snapshot, filler, target, table, self.stop)
         filled = self.tasks.written.filled
@@ -202,26 +207,26 @@ class TableFiller(Auditor):
             # Another model shares the table and only needs its own audits.
             for interval in model.intervals & left.recorded:
                 self.audit(snapshot, table, interval, waiting)
-        missing = left_to_fill(snapshot, model.intervals, left.recorded)
+        missing = intervals_left_to_fill(snapshot, model.intervals, left.recorded)
         skippable = model.skippable and not model.restate and not left.commits
         if missing and skippable and ranges.skip(missing):
             return table
         self.emit(ModelStarted(snapshot, table, missing))
         taken = ranges.recover(left, missing, again=model.again)
-        missing = left_to_fill(snapshot, missing, taken)
+        missing = intervals_left_to_fill(snapshot, missing, taken)
         # A table reused in place keeps its rows, whichever ranges are refilled; a preview
         # without valid ranges starts over.
         kept = table.preview is not None and bool(table.available or not table.created)
         goes_on = model.in_place is not None or kept
         begins = not goes_on and not (left.recorded or taken)
         anew = snapshot.model.kind.restates_whole and begins
-        missing = with_lookback(snapshot, missing, model.intervals)
+        missing = add_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.handles.store.tables.get(table.id)
         if model.records_only:
             ranges.record_empty(missing)
             return ranges.table
-        batches = self._cut_batches(snapshot, filler, table, missing, cut.most)
+        batches = self._batches(snapshot, filler, table, missing, cut.most)
         ranges.left = len(batches)
         at_once = meaning_of(snapshot.model.kind).batches_at_once(snapshot.model)
         most = min(at_once, self.slots.count)
@@ -229,15 +234,15 @@ class TableFiller(Auditor):
         alone = int(anew) if most > 1 and len(batches) - anew > 1 else len(batches)
         for number, batch in enumerate(batches[:alone]):
             if self.stop.is_set():
-                raise _canceled_error(snapshot, batch)
+                raise _cancelled(snapshot, batch)
             cut.current = batch
             ranges.fill(batch, anew=anew and number == 0)
         if batches[alone:]:
-            self._fill_in_parallel(ranges, batches[alone:], most, cut)
+            self._fill_at_once(ranges, batches[alone:], most, cut)
         cut.current = None
         return ranges.table
 
-    def _cut_batches(
+    def _batches(
         self,
         snapshot: Snapshot,
         filler: Snapshot,
@@ -251,16 +256,16 @@ class TableFiller(Auditor):
         if by_bytes is not None:
             cut = (snapshot.cadence.batches(IntervalSet((one,)), most) for one in by_bytes[0])
             return [batch for batches in cut for batch in batches]
-        limit = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
-        sizes = [size for size in (limit, most) if size is not None]
+        said = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
+        sizes = [size for size in (said, most) if size is not None]
         return snapshot.cadence.batches(missing, min(sizes, default=None))
 
-    def _fill_in_parallel(
-        self, ranges: RangeFiller, batches: list[Interval], most: int, cut: _BatchSize
+    def _fill_at_once(
+        self, ranges: RangeFiller, batches: list[Interval], most: int, cut: _Batches
     ) -> None:
         cut.current = batches[0]
         ranges.make_table(batches[0])
-        run = BatchRun(batches, ranges.fill_on_scratch_branch, most, self.slots, self.stop)
+        run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
         left = run.run()
         if run.failed:
             # A batch that lacked memory may have caused other failures.
@@ -272,9 +277,9 @@ class TableFiller(Auditor):
                 error.message += f" (so did {', '.join(map(str, others))})"
             raise error
         if left:
-            raise _canceled_error(ranges.snapshot, left[0])
+            raise _cancelled(ranges.snapshot, left[0])
 
-    def _choose_definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
+    def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
         plan = self.tasks.plan
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
@@ -290,12 +295,11 @@ class TableFiller(Auditor):
             )
         return found
 
-    def _add_new_columns(
-        self, snapshot: Snapshot, table: PhysicalTable, lease: Lease
-    ) -> PhysicalTable:
+    def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
+        """Add the columns of a new definition to a table of production."""
         # The columns are invisible before the publication, because views name their columns. Fills
         # by another definition leave the columns NULL.
-        planned = extended(table, snapshot)
+        planned = with_added_columns(table, snapshot)
         if planned != table:
             # A query that reads its own table is analyzed over one without rows: the table lacks
             # the columns until they are added here.
@@ -307,5 +311,5 @@ class TableFiller(Auditor):
         return table
 
 
-def _canceled_error(snapshot: Snapshot, batch: Interval) -> ExecutionError:
+def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:
     return ExecutionError(f"{snapshot.name}: canceled before {batch}")

@@ -19,7 +19,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import columns_of, current_sc
 from vde_dagster.lakehouse.publishing.commit import change_at_last
 from vde_dagster.planning.engine_tasks import AnalysedQuery, FillTask
 from vde_dagster.planning.environments.resolver import column_map, fill_map, nested_columns
-from vde_dagster.planning.plan.assign_tables import extended
+from vde_dagster.planning.plan.assign_tables import with_added_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.column_types import same_type
 from vde_dagster.planning.tables.table import PhysicalColumn, PhysicalTable
@@ -32,16 +32,12 @@ if TYPE_CHECKING:
 
 
 def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Lease) -> FillTask:
-    """Create a physical table with the column types of a fill's query.
-
-    Returns:
-        The fill's task, with the created table.
-    """
+    """Create a task's table with the actual types of its query, and return the task for it."""
     table, handles = task.table, tasks.handles
     columns, prepared = analysed_types(handles, filler, task)
     if table.preview is not None:
         base = handles.store.tables.get(table.preview.of)
-        _add_columns(handles.lakehouse, base, filler, dict(columns), lease, table)
+        _change(handles.lakehouse, base, filler, dict(columns), lease, table)
         created = handles.store.tables.get(table.id)
         tasks.written.put_table(created)
         return replace(task, table=created, columns=fill_map(filler, created), prepared=prepared)
@@ -53,10 +49,10 @@ def create_table(tasks: PlanTasks, filler: Snapshot, task: FillTask, lease: Leas
 def analysed_types(
     handles: Handles, filler: Snapshot, task: FillTask
 ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-    """Determine the column types of a fill's query with Spark.
+    """Return the types of a fill's columns, and the analyzed query.
 
     Returns:
-        (physical column, Spark SQL type) of each output column, and the analyzed query.
+        (physical column, Spark SQL type) of each output column, and the query.
     """
     declared = {column.name: column.type for column in filler.model.columns}
     prepared = None
@@ -89,16 +85,16 @@ def add_columns(
     types: Mapping[str, str],
     lease: Lease,
 ) -> PhysicalTable:
-    """Add new columns of a model's definition to its Iceberg table.
+    """Add the columns of a definition to a table.
 
     Args:
         types: Spark SQL types by planned physical column, as analyzed by the engine.
     """
     # The physical names of the added columns may differ from the plan.
-    return _add_columns(lakehouse, table, snapshot, types, lease, None)
+    return _change(lakehouse, table, snapshot, types, lease, None)
 
 
-def _add_columns(
+def _change(
     lakehouse: Lakehouse,
     table: PhysicalTable,
     snapshot: Snapshot,
@@ -106,9 +102,13 @@ def _add_columns(
     lease: Lease,
     preview: PhysicalTable | None,
 ) -> PhysicalTable:
+    """Add the columns of a definition to a table.
+
+    If `preview` is given, also create its branch of the table.
+    """
     store = lakehouse.store
     _require_named_fields(store, table, snapshot)
-    by_version = _types_by_version(preview or extended(table, snapshot), snapshot, types)
+    by_version = _types_by_version(preview or with_added_columns(table, snapshot), snapshot, types)
     _check_types(table, snapshot, by_version)
     whole, also = table, TableCommit()
 
@@ -116,8 +116,10 @@ def _add_columns(
         nonlocal whole, also
         known = store.tables.get(table.id)
         taken = {field["name"].lower() for field in current_schema(now)["fields"]}
-        grown = extended(known, snapshot, columns_of(now, None)).columns[: len(known.columns)]
-        added = _name_new_columns(known, snapshot, taken, by_version)
+        grown = with_added_columns(known, snapshot, columns_of(now, None)).columns[
+            : len(known.columns)
+        ]
+        added = _named_apart(known, snapshot, taken, by_version)
         whole = replace(known, columns=(*grown, *added))
         changed = tuple(column for column in whole.columns if column not in known.columns)
         updates = append_columns(now, [(c.name, c.type or "STRING") for c in changed])
@@ -148,8 +150,9 @@ def _add_columns(
 
 
 def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Snapshot) -> None:
+    """Check that each view of a nested column that gets new fields names the fields it reads."""
     # Such a view would fail, because the column's type would differ from the view's.
-    grown = extended(table, snapshot).columns
+    grown = with_added_columns(table, snapshot).columns
     growing = {old.name for old, new in zip(table.columns, grown, strict=False) if old != new}
     readers = store.shown.entries_on_tables([table.id]) if growing else []
     shown = store.snapshots.load({entry.snapshot_id for _, entry in readers})
@@ -170,6 +173,7 @@ def _require_named_fields(store: StateStore, table: PhysicalTable, snapshot: Sna
 def _types_by_version(
     planned: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]
 ) -> dict[str, str]:
+    """Return the analyzed type of each column of a definition, by the column's version."""
     physical = dict(column_map(snapshot, planned))
     return {
         column.version: types[physical[column.name]]
@@ -178,17 +182,18 @@ def _types_by_version(
     }
 
 
-def _name_new_columns(
+def _named_apart(
     known: PhysicalTable,
     snapshot: Snapshot,
     taken: Iterable[str],
     types: Mapping[str, str],
 ) -> tuple[PhysicalColumn, ...]:
+    """Return the columns that a table lacks, with physical names that are not taken."""
     # A name can be taken because an earlier process added the column and then died before it
     # updated the state.
     names = {*taken}
     added = []
-    for column in extended(known, snapshot).columns[len(known.columns) :]:
+    for column in with_added_columns(known, snapshot).columns[len(known.columns) :]:
         name, number = column.name, 1
         while name.lower() in names:
             number += 1
@@ -199,17 +204,18 @@ def _name_new_columns(
 
 
 def _check_types(table: PhysicalTable, snapshot: Snapshot, types: Mapping[str, str]) -> None:
-    from vde_dagster.sql.casts import sort_type_fields
+    """Check that types which only Spark determined fit the existing columns of a table."""
+    from vde_dagster.sql.casts import without_order
 
     physical = table.column_named_by_version()
     there = {column.name: column.type for column in table.columns}
-    nested = nested_columns(snapshot, extended(table, snapshot))
+    nested = nested_columns(snapshot, with_added_columns(table, snapshot))
     for column in snapshot.columns:
         was, becomes = there.get(physical.get(column.version, "")), types.get(column.version)
         if column.type is not None or was is None or becomes is None:
             continue
         was = nested[column.name].shown if column.name in nested else was
-        if not same_type(sort_type_fields(was), sort_type_fields(becomes)):
+        if not same_type(without_order(was), without_order(becomes)):
             raise ExecutionError(
                 f"{snapshot.name}: column {column.name} is {was} in {table.ref}, but {becomes} in "
                 "the new definition, according to Spark",

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.2
 
 @dataclass
 class GraphResult(Generic[K]):
-    """Failed and skipped nodes of a graph.
+    """Outcome of each node.
 
     Args:
         failed: Exception of each failed node.
@@ -36,7 +36,7 @@ def run_graph(
     on_failure: Callable[[K, Exception, list[K]], None] = lambda node, error, skipped: None,
     stop: threading.Event | None = None,
 ) -> GraphResult[K]:
-    """Process the nodes of a graph in threads, each after the nodes that it depends on.
+    """Process every node after the nodes that it depends on.
 
     Args:
         graph: Dependencies of each node.
@@ -68,7 +68,7 @@ def run_graph(
                     if not isinstance(error, Exception):
                         raise error
                     result.failed[node] = error
-                    skipped = _remove_dependents(node, waiting)
+                    skipped = _cut_off(node, waiting)
                     result.skipped.update(dict.fromkeys(skipped, node))
                     on_failure(node, error, skipped)
         except BaseException:
@@ -78,7 +78,7 @@ def run_graph(
     return result
 
 
-def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
+def _cut_off(node: K, waiting: dict[K, set[K]]) -> list[K]:
     lost = {node: None}
     for candidate, parents in list(waiting.items()):
         if not parents.isdisjoint(lost):
@@ -88,10 +88,9 @@ def _remove_dependents(node: K, waiting: dict[K, set[K]]) -> list[K]:
 
 
 class Slots:
-    """Free worker slots of an apply. Models wait for a slot; helper threads take only
-    spare slots.
-    """
+    """Slots for running tasks."""
 
+    # Models wait for a slot. Helpers take only spare slots.
     def __init__(self, count: int) -> None:
         self.count = max(1, count)
         self._free = self.count
@@ -102,7 +101,7 @@ class Slots:
 
     @contextmanager
     def slot(self, *, alone: bool = False) -> Iterator[Callable[[], bool]]:
-        """Wait for a worker slot, and hold it while the block runs.
+        """Hold a worker slot for a block, after waiting for one.
 
         Args:
             alone: Whether to wait until nothing else runs, and to prevent other tasks from
@@ -139,7 +138,7 @@ class Slots:
             return taken
 
     def give_back(self, slots: int = 1) -> None:
-        """Free worker slots, and wake waiting threads."""
+        """Release slots."""
         with self._changed:
             self._free += slots
             self._changed.notify_all()

@@ -13,7 +13,7 @@ from vde_dagster.execution.handles import Handles
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.planning.environments.resolver import Resolver, tables_read
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.kinds.repeatable import explain_not_repeatable
 from vde_dagster.planning.rendering.render import render_plain_query
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.reports.reasons import describe_reason
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableRefresh:
-    """Way to refresh a model after changes of one of its input tables.
+    """Refresh of a model after changes of one table.
 
     Args:
         table: The table, as `namespace.name`.
@@ -61,7 +61,7 @@ def show_refresh(
     snapshots: Mapping[ModelName, Snapshot],
     resolver: Resolver,
 ) -> list[TableRefresh]:
-    """Build, for each input table of a model, the query for the rows to refresh after it changes.
+    """Return how a model refreshes after changes of each table that it reads.
 
     Args:
         snapshots: All snapshots of the plan, for the views that the model reads.
@@ -83,7 +83,7 @@ def show_refresh(
         name = spell_table(catalog, read)
         schema[name] = columns_of(handles.lakehouse.table_metadata(read.ref), None)
         shown[name] = str(read.ref)
-    why = why_not_repeatable(snapshot, snapshots)
+    why = explain_not_repeatable(snapshot, snapshots)
     if why is not None:
         return [TableRefresh(one, why_all=f"it {describe_reason(why)}") for one in shown.values()]
 
@@ -91,7 +91,7 @@ def show_refresh(
     found = []
     for table, name in shown.items():
         after_adds, after_all = (
-            _describe_refresh(snapshot, query, schema, table, types, only_added=only_added)
+            _describe(snapshot, query, schema, table, types, only_added=only_added)
             for only_added in (True, False)
         )
         if after_adds != after_all and not after_adds.why_all:
@@ -100,7 +100,7 @@ def show_refresh(
     return found
 
 
-def _describe_refresh(
+def _describe(
     snapshot: Snapshot,
     query: str,
     schema: Mapping[str, Mapping[str, str]],
@@ -124,7 +124,7 @@ def _describe_refresh(
         )
     except NotRefreshableError as error:
         return TableRefresh(table, why_all=str(error))
-    sql = steps.write(_select_with_comment)
+    sql = steps.write(_marked)
     if isinstance(steps, RowSteps):
         return TableRefresh(table, "rows", sql=sql)
     return TableRefresh(
@@ -132,7 +132,7 @@ def _describe_refresh(
     )
 
 
-def _select_with_comment(table: str, state: State) -> str:
+def _marked(table: str, state: State) -> str:
     if state == "changed":
         return f"SELECT * FROM {table} /* rows that came or went since the last fill */"
     if state == "signed":

@@ -16,7 +16,7 @@ from vde_dagster.execution.plans.gather_state import complete_state
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.planning.engine_tasks import AuditResult
 from vde_dagster.planning.intervals.interval import Interval
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit
 from vde_dagster.project.selection import select
@@ -40,10 +40,9 @@ class AuditedRange:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of the audits of an environment, parents before children.
+    """Results of the audits of an environment, in topological order.
 
-    Args:
-        unbuilt: Models that have no rows yet.
+    `unbuilt` are the models that have no rows yet.
     """
 
     run: AuditRun
@@ -81,12 +80,14 @@ def audit_environment(
     now = store.database.clock.now()
     tasks = AuditTasks(run.id, now, resolver, handles.settings.catalog)
     entries = shown.entries
-    snapshots = in_order({name: state.snapshots[one.snapshot_id] for name, one in entries.items()})
+    snapshots = sort_parents_first(
+        {name: state.snapshots[one.snapshot_id] for name, one in entries.items()}
+    )
     tables = {name: state.tables[one.table_id] for name, one in entries.items() if one.table_id}
     models = {name: snapshot.model for name, snapshot in snapshots.items()}
     chosen = select(models, patterns, handles.changed_files)
     work = {
-        name: _audited_ranges(snapshot, tables.get(name), now)
+        name: _ranges(snapshot, tables.get(name), now)
         for name, snapshot in snapshots.items()
         if name in chosen
         and snapshot.model.audits
@@ -124,9 +125,8 @@ def audit_environment(
     return AuditReport(run, tuple(results), tuple(name for name in work if not work[name]))
 
 
-def _audited_ranges(
-    snapshot: Snapshot, table: PhysicalTable | None, now: datetime
-) -> Sequence[Interval]:
+def _ranges(snapshot: Snapshot, table: PhysicalTable | None, now: datetime) -> Sequence[Interval]:
+    """Return the ranges to audit."""
     # For a table that is replaced as a whole, this is only the last filled range.
     if table is None:
         return [snapshot.cadence.latest_slot(now)]

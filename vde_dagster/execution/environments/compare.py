@@ -11,7 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.metadata.commit_summaries import growth_between
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.compare_snapshots import classify
+from vde_dagster.planning.plan.compare_snapshots import classify_change
 from vde_dagster.planning.plan.plan import Category, Change
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 
@@ -55,9 +55,7 @@ class Difference:
 def compare_environments(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
-    """Return the models whose definitions differ between two environments, or two of their
-    versions.
-    """
+    """Compare the definitions of two environments, or of two of their versions."""
     now, then = ({n: e.snapshot_id for n, e in one.entries.items()} for one in (new, old))
     ids = {name: (now.get(name, ""), then.get(name, "")) for name in sorted({**now, **then})}
     ids = {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
@@ -65,14 +63,16 @@ def compare_environments(
     found = []
     for name, pair in ids.items():
         one, two = map(snapshots.get, pair)
-        change, category = classify(one, two)
+        change, category = classify_change(one, two)
         found.append(Difference(name, change, category, one, two))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class DataDifference:
-    """Model whose table has another Iceberg snapshot in another version. Unknown numbers are None.
+    """Model whose rows differ or may differ between two versions.
+
+    Unknown numbers are None.
 
     Args:
         before: Number of rows in the old version.
@@ -103,7 +103,11 @@ class DataDifference:
 def compare_data(
     handles: Handles, new: Environment, old: Environment
 ) -> tuple[DataDifference, ...]:
-    """Return the models whose tables have other Iceberg snapshots in another version."""
+    """Compare the pins of two versions by Iceberg's metadata.
+
+    Returns:
+        Models that are pinned in both versions, but to different tables or Iceberg snapshots.
+    """
     pins = handles.store.pins
     now, then = (pins.at(one.name, one.version) for one in (new, old))
     found = []
@@ -115,12 +119,13 @@ def compare_data(
         same = one.table_id == two.table_id
         if same and one.snapshot_id == two.snapshot_id:
             continue
-        added, removed = _count_rows(handles, one, two) if same else (None, None)
+        added, removed = _growth(handles, one, two) if same else (None, None)
         found.append(DataDifference(name, same, two.rows, one.rows, added, removed))
     return tuple(found)
 
 
-def _count_rows(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
+def _growth(handles: Handles, new: Pin, old: Pin) -> tuple[int | None, int | None]:
+    """Return the numbers of rows that commits between two snapshots added and removed."""
     # If a commit was undone, its added rows count as removed, and its removed rows as added.
     with handles.store.database.reading() as conn:
         places = handles.store.pins.places(conn, [new.table_id])
@@ -170,7 +175,7 @@ class DataChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Version of an environment, with its changes from the previous version.
+    """Version of an environment with its changes.
 
     Args:
         told: Text about attachments of the applied plan, such as signatures.
@@ -196,7 +201,7 @@ def changes_until(
     until: int | None,
     limit: int | None = None,
 ) -> list[VersionChange]:
-    """Return the versions of an environment up to a version, with their changes, newest first.
+    """Return versions of an environment up to a version, with their changes, newest first.
 
     Args:
         lakehouse: Source of changes by other writers; None leaves these changes unknown.
@@ -207,9 +212,7 @@ def changes_until(
         return []
     changes = store.pins.changes(name, versions[-1].version, versions[0].version)
     plans = {version.version: version.plan_id for version in versions}
-    growths = (
-        _count_rows_of_other_writers(store, lakehouse, changes) if lakehouse is not None else {}
-    )
+    growths = _growths(store, lakehouse, changes) if lakehouse is not None else {}
     tables = {change.table_id for change in changes}
     models: dict[str, list[tuple[int, int | None, ModelName]]] = {}
     for table_id, since, until_version, model in store.pins.models(name, tables):
@@ -241,9 +244,10 @@ def changes_until(
     return [VersionChange(one, tuple(found.get(one.version, ()))) for one in versions]
 
 
-def _count_rows_of_other_writers(
+def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
+    """Count the rows that other writers added and removed, from commits in the metadata."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}

@@ -26,7 +26,7 @@ from vde_dagster.execution.linting.rules import (
 from vde_dagster.execution.memo import FileMemo
 from vde_dagster.planning.build_snapshots import definition_texts
 from vde_dagster.planning.checks.diagnostics import place_in_header
-from vde_dagster.planning.environments.contracts import unknown_columns_read
+from vde_dagster.planning.environments.contracts import find_unknown_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.project.files import decoded, linter_files
 from vde_dagster.project.loading.loader import Project
@@ -35,13 +35,13 @@ from vde_dagster.project.model import Exposure, Model
 ALL = "all"
 """Name that stands for every rule."""
 
-ModelViolations = dict[str, tuple[Violation, ...]]
+Said = dict[str, tuple[Violation, ...]]
 """Results of rules for a model, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Violation of a linter rule by a model: an error if `certain` is set, otherwise a warning."""
+    """Violation of a rule: an error if it is `certain`, otherwise a warning."""
 
     model: ModelName
     rule: str
@@ -50,15 +50,16 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The violation as a warning or error of a plan."""
+        """The violation as a problem of a plan."""
         message, location, fixes = self.violation
         hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
         return Problem(f"{message} (rule {self.rule})", hint, location, self.certain, fixes)
 
 
 class Linter:
-    """Checks models with the rules in the settings, or with given rules, whose violations are
-    warnings.
+    """Checks models with rules.
+
+    The rules are those in the settings. If other rules are given, their violations are warnings.
     """
 
     def __init__(self, project: Project, only: Collection[str] = ()) -> None:
@@ -68,14 +69,14 @@ class Linter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no rule is enabled, so that nothing is checked."""
+        """Whether no rule is enabled."""
         linter = self._settings.linter
         return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
 
     def findings(
         self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
     ) -> list[Finding]:
-        """Check models, and return the violations in the order of their places in files.
+        """Check models, and return the findings in the order of their places.
 
         Raises:
             ProjectError: A named rule does not exist, a file of rules cannot be executed, or a rule
@@ -84,8 +85,8 @@ class Linter:
         # Results of unchanged models are cached.
         if self.is_idle:
             return []
-        memo = FileMemo(self._settings.work_dir / "cache" / "lint", ModelViolations)
-        errors, warnings = self._chosen_rules()
+        memo = FileMemo(self._settings.work_dir / "cache" / "lint", Said)
+        errors, warnings = self._chosen()
         context = ContextView(self._settings, snapshots, self._tested)
         found: list[Finding] = []
         for name, snapshot in snapshots.items():
@@ -95,20 +96,20 @@ class Linter:
                 continue
             if snapshot.model.source != model.source:
                 continue
-            ignored = self._ignored_rules(model)
+            ignored = self._ignored(model)
             parents = {one: snapshots[one] for one in snapshot.parents if one in snapshots}
             tested = name in self._tested
             linted = ModelView(snapshot, self._settings, parents, tested=tested)
-            key = self._cache_key(linted)
+            key = self._key(linted)
             known = memo.used.setdefault(key, memo.stored.get(key, {}))
             for rule in sorted((errors | warnings) - ignored):
-                violations = known.get(rule)
-                if violations is None:
-                    violations, repeatable = self._run_rule(rule, linted, context)
+                said = known.get(rule)
+                if said is None:
+                    said, repeatable = self._look(rule, linted, context)
                     if repeatable:
-                        known[rule] = violations
+                        known[rule] = said
                         memo.changed = True
-                found += [Finding(name, rule, rule in errors, one) for one in violations]
+                found += [Finding(name, rule, rule in errors, one) for one in said]
         memo.save(keep=among is not None)
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
@@ -122,7 +123,8 @@ class Linter:
     # -- rules -----------------------------------------------------------------------------
 
     @cached_property
-    def _rule_files(self) -> dict[str, str]:
+    def _texts(self) -> dict[str, str]:
+        """Files of the project's rules, and the project's modules that they import."""
         from vde_dagster.project.python.files import with_local_imports
 
         files: dict[str, str] = {}
@@ -134,12 +136,11 @@ class Linter:
 
     @cached_property
     def _project_rules_key(self) -> str:
-        return digest(
-            "rules", *(part for item in sorted(self._rule_files.items()) for part in item)
-        )
+        return digest("rules", *(part for item in sorted(self._texts.items()) for part in item))
 
     @cached_property
     def _project_rules(self) -> dict[str, tuple[type[Rule], str]]:
+        """The project's rules by name, with their files."""
         # A rule of the project may replace a built-in rule.
         from vde_dagster.project.python.files import run_file
 
@@ -147,7 +148,7 @@ class Linter:
         mistakes: list[ProjectError] = []
         for path in linter_files(self._settings):
             try:
-                module, _, _ = run_file(self._settings.root, path, self._rule_files[path])
+                module, _, _ = run_file(self._settings.root, path, self._texts[path])
             except ProjectError as error:
                 mistakes.append(error)
                 continue
@@ -161,16 +162,17 @@ class Linter:
         return found
 
     @cached_property
-    def _rule_names(self) -> frozenset[str]:
+    def _names(self) -> frozenset[str]:
         return frozenset((*RULES, *self._project_rules))
 
-    def _chosen_rules(self) -> tuple[frozenset[str], frozenset[str]]:
+    def _chosen(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the rules whose violation is an error, and those whose violation is a warning."""
         linter = self._settings.linter
         if self._only:
-            return frozenset(), self._check_names(self._only, "--rule")
-        ignored = self._check_names(linter.ignored_rules, "linter.ignored_rules")
-        errors = self._check_names(linter.rules, "linter.rules") - ignored
-        warnings = self._check_names(linter.warn_rules, "linter.warn_rules") - ignored
+            return frozenset(), self._named(self._only, "--rule")
+        ignored = self._named(linter.ignored_rules, "linter.ignored_rules")
+        errors = self._named(linter.rules, "linter.rules") - ignored
+        warnings = self._named(linter.warn_rules, "linter.warn_rules") - ignored
         both = sorted(errors & warnings)
         if both:
             raise ProjectError(
@@ -180,14 +182,14 @@ class Linter:
             )
         return errors, warnings
 
-    def _check_names(self, names: Collection[str], where: str) -> frozenset[str]:
+    def _named(self, names: Collection[str], where: str) -> frozenset[str]:
         lowered = {name.lower() for name in names}
         if ALL in lowered:
-            return self._rule_names
-        for name in sorted(lowered - self._rule_names):
+            return self._names
+        for name in sorted(lowered - self._names):
             raise ProjectError(
                 f"{where} names '{name}', which is not a rule of the linter",
-                hint=suggest(name, [*sorted(self._rule_names), ALL], "rules"),
+                hint=suggest(name, [*sorted(self._names), ALL], "rules"),
                 location=None if self._only else self._settings_file,
             )
         return frozenset(lowered)
@@ -199,22 +201,22 @@ class Linter:
         name = "pyproject.toml" if here else self._settings.config_file or "pyproject.toml"
         return SourceLocation(Path(name))
 
-    def _ignored_rules(self, model: Model) -> frozenset[str]:
+    def _ignored(self, model: Model) -> frozenset[str]:
         if ALL in model.ignored_rules:
-            return self._rule_names
+            return self._names
         for name in model.ignored_rules:
-            if name not in self._rule_names:
+            if name not in self._names:
                 raise ProjectError(
                     f"property 'ignored_rules' of {model.name} names '{name}', which is not a rule "
                     "of the linter",
-                    hint=suggest(name, [*sorted(self._rule_names), ALL], "rules"),
+                    hint=suggest(name, [*sorted(self._names), ALL], "rules"),
                     location=place_in_header(model, "ignored_rules"),
                 )
         return frozenset(model.ignored_rules)
 
     # -- checking --------------------------------------------------------------------------
 
-    def _cache_key(self, linted: ModelView) -> str:
+    def _key(self, linted: ModelView) -> str:
         parents = [
             text
             for name, parent in linted.parents.items()
@@ -226,16 +228,17 @@ class Linter:
             "lint", LINT_VERSION, self._project_rules_key, *texts, "|", *undeclared, "|", *parents
         )
 
-    def _run_rule(
+    def _look(
         self, rule: str, linted: ModelView, context: ContextView
     ) -> tuple[tuple[Violation, ...], bool]:
+        """Return a rule's violations, and whether the model's result may be cached."""
         if rule not in self._project_rules:
             return tuple(RULES[rule](linted)), True
 
         made, path = self._project_rules[rule]
-        before, model = context.uses, linted.snapshot.model
+        before, model = context.asked, linted.snapshot.model
         try:
-            violations = made(context).check_model(linted)
+            said = made(context).check_model(linted)
         except ProjectError:
             raise
         except (Exception, SystemExit) as error:
@@ -245,11 +248,7 @@ class Linter:
                 location=where_raised(error, Path(path)),
             ) from error
         given: list[Any] = (
-            []
-            if violations is None
-            else list(violations)
-            if isinstance(violations, list | tuple)
-            else [violations]
+            [] if said is None else list(said) if isinstance(said, list | tuple) else [said]
         )
         for one in given:
             if not isinstance(one, RuleViolation):
@@ -261,7 +260,7 @@ class Linter:
         found = (
             convert_violation(one, f"{model.name}: {one.violation_msg}", model) for one in given
         )
-        return tuple(found), context.uses == before
+        return tuple(found), context.asked == before
 
 
 def reader_findings(
@@ -269,26 +268,25 @@ def reader_findings(
     snapshots: Mapping[ModelName, Snapshot],
     among: Collection[ModelName] | None = None,
 ) -> list[Finding]:
-    """Return a finding for each column that an exposure reads and its model does not have.
+    """Return a finding for each column that a reader names and its model lacks.
 
-    Args:
-        among: The models to check; None for all.
+    `among` limits the findings to some models.
     """
     found = []
-    for reader, model, problem in unknown_columns_read(readers, snapshots):
+    for reader, model, problem in find_unknown_columns(readers, snapshots):
         if among is None or model in among:
-            violations = Violation(problem.message, problem.location, problem.fixes)
-            found.append(Finding(model, f"{reader.what}_columns", problem.certain, violations))
+            said = Violation(problem.message, problem.location, problem.fixes)
+            found.append(Finding(model, f"{reader.what}_columns", problem.certain, said))
     return found
 
 
 def lint_problems(
     linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
 ) -> Iterator[ProjectError]:
-    """Yield the linter's errors.
+    """Yield violations that are errors.
 
     Args:
-        warnings: Receives the linter's warnings.
+        warnings: Receives the other violations.
     """
     for finding in linter.findings(snapshots):
         if finding.certain:
@@ -298,4 +296,5 @@ def lint_problems(
 
 
 def _is_linted(model: Model) -> bool:
+    """Check whether a model is linted."""
     return model.kind.is_read and not model.kind.is_external

@@ -12,26 +12,26 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.times import utc
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.apply.batches import with_batches
-from vde_dagster.execution.apply.early_fills import remove_early_ranges
+from vde_dagster.execution.apply.early_fills import without_early
 from vde_dagster.execution.plans.due_work import (
     environment_tables,
     with_auto_restatement,
     with_outdated,
 )
 from vde_dagster.execution.plans.finish_plan import (
-    damage_warnings,
-    name_change,
-    project_warnings,
+    change_in_a_word,
+    damages,
+    doubts,
     readable_id,
     with_statements,
 )
 from vde_dagster.execution.plans.gather_state import gather_state, related_models, stored_builder
-from vde_dagster.execution.plans.keepers import add_kept_texts
+from vde_dagster.execution.plans.keepers import with_kept
 from vde_dagster.execution.plans.signals import SignalContext, signal_caller
 from vde_dagster.execution.published_version import named_environment
 from vde_dagster.lakehouse.metadata.table_metadata import columns_of
-from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
-from vde_dagster.planning.environments.contracts import mistakes_in_readers
+from vde_dagster.planning.checks.unit_tests import find_test_mistakes
+from vde_dagster.planning.environments.contracts import find_reader_mistakes
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     protected_tables,
@@ -41,17 +41,17 @@ from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.forward_only import (
     ForwardOnly,
-    is_concerned,
-    require_known,
-    require_used,
+    may_change_in_place,
+    require_effective_from_used,
+    require_matching_patterns,
 )
 from vde_dagster.planning.plan.plan import Plan, PlanKind
 from vde_dagster.planning.plan.plan_options import PlanOptions
 from vde_dagster.planning.plan.plan_request import PlanRequest, models_to_fill, plan_window
 from vde_dagster.planning.plan.planner import make_plan
-from vde_dagster.planning.plan.publication import require_meant, require_no_gaps
+from vde_dagster.planning.plan.publication import require_confirmed_removals, require_no_gaps
 from vde_dagster.planning.plan.restatement import require_same_ranges, restate_published
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster.project.configuration.config_files import config_warnings
 from vde_dagster.project.dag import needed_models
 from vde_dagster.project.model import Model
@@ -68,12 +68,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanBuilder:
-    """Builds plans without storing them: plans of files, runs, and restatements."""
+    """Builds plans of a project and of its environments, without storing them."""
 
     handles: Handles
 
     def make_part(self, models: Mapping[ModelName, Model], environment: str) -> Plan:
-        """Build a plan of some models and their ancestors, without storing it."""
+        """Plan some models with their ancestors only, without storing the plan."""
         options = PlanOptions(skip_backfill=True, remove_models=True)
         return self.plan_files(environment, options, models, save=False, part=True)
 
@@ -86,7 +86,7 @@ class PlanBuilder:
         save: bool,
         part: bool = False,
     ) -> Plan:
-        """Build a plan of all or some models of the project's files."""
+        """Plan some or all models of the project's files."""
         handles, store = self.handles, self.handles.store
         if not part:
             store.project.require_own()
@@ -111,8 +111,8 @@ class PlanBuilder:
             handles.parsed,
             warnings,
             lambda known: (
-                *mistakes_in_tests(tests, models, known),
-                *mistakes_in_readers(readers, known, warnings),
+                *find_test_mistakes(tests, models, known),
+                *find_reader_mistakes(readers, known, warnings),
                 *lint(known),
             ),
         )
@@ -128,19 +128,19 @@ class PlanBuilder:
             *config_warnings(handles.settings),
             *handles.project.warnings,
             *grammar_warnings(),
-            *(() if part else project_warnings(handles)),
+            *(() if part else doubts(handles)),
         )
-        messages = (*map(str, (*about, *warnings)), *damage_warnings(state, environment))
+        said = (*map(str, (*about, *warnings)), *damages(state, environment))
 
         def real_types(table: PhysicalTable) -> dict[str, str]:
             return columns_of(handles.lakehouse.table_metadata(table.ref), None)
 
         resolved = ForwardOnly(state, options, real_types)
-        require_known(options, snapshots)
-        if is_concerned(snapshots, state, options):
+        require_matching_patterns(options, snapshots)
+        if may_change_in_place(snapshots, state, options):
             # Hashes of readers depend on the real types of production's reused tables.
             snapshots = handles.snapshots_of(models, None, [], revise=resolved.revise)
-            messages = (*messages, *warnings_in_place(resolved.findings))
+            said = (*said, *warnings_in_place(resolved.findings))
             state = gather(snapshots)
         snapshots = state.keep_published(snapshots)
         kept = state.target.kept if state.target is not None else {}
@@ -149,16 +149,16 @@ class PlanBuilder:
             plan = with_statements(handles, plan)
             # A plan of some models does not include other parts of the files.
             whole = not part and not options.select
-            return add_kept_texts(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
+            return with_kept(handles, plan, kept) if whole else replace(plan, kept=dict(kept))
 
-        return self._make_plan(
+        return self._make(
             environment,
             snapshots,
             state,
             options,
             with_settings,
             resolved=resolved,
-            warnings=messages,
+            warnings=said,
             save=save,
         )
 
@@ -171,7 +171,7 @@ class PlanBuilder:
         ticks: bool = False,
         of: Sequence[str] = (),
     ) -> Plan:
-        """Build a plan of the due intervals of an environment's published models.
+        """Plan the due intervals of an environment.
 
         Args:
             ticks: Whether the plan is a scheduled run, which includes automatic restatements.
@@ -186,7 +186,7 @@ class PlanBuilder:
         among = None if named is None else related_models(store, current, named)
         build = stored_builder(handles)
         state = gather_state(store, environment, None, build, among, current)
-        snapshots = in_order(
+        snapshots = sort_parents_first(
             {
                 name: state.snapshots[entry.snapshot_id]
                 for name, entry in current.entries.items()
@@ -195,14 +195,14 @@ class PlanBuilder:
         )
 
         def with_published(plan: Plan) -> Plan:
-            messages = store.statements.around_runs(environment)
-            plan = replace(plan, statements=messages, kept=current.kept)
+            said = store.statements.around_runs(environment)
+            plan = replace(plan, statements=said, kept=current.kept)
             return with_auto_restatement(handles, plan, save=save) if ticks else plan
 
-        return self._make_plan(environment, snapshots, state, options, with_published, save=save)
+        return self._make(environment, snapshots, state, options, with_published, save=save)
 
     def restate(self, environment: str, options: PlanOptions) -> Plan:
-        """Build a plan that fills filled intervals of an environment's published models again."""
+        """Plan a restatement of an environment's published models."""
         handles = self.handles
         run = self.plan_published(environment, replace(options, full=True), save=False)
         require_same_ranges(run, environment_tables(handles, environment))
@@ -213,7 +213,7 @@ class PlanBuilder:
         plan = with_batches(handles, with_outdated(handles, plan))
         return replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
 
-    def _make_plan(
+    def _make(
         self,
         environment: str,
         snapshots: dict[ModelName, Snapshot],
@@ -225,10 +225,15 @@ class PlanBuilder:
         resolved: ForwardOnly | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Plan:
+        """Create a plan from snapshots.
+
+        Args:
+            resolved: Set for a plan of files; None for a run.
+        """
         handles, settings = self.handles, self.handles.settings
         kind = PlanKind.RUN if resolved is None else PlanKind.PLAN
         now = utc(options.now) if options.now else handles.store.database.clock.now()
-        state, early = remove_early_ranges(handles, state, save=save)
+        state, early = without_early(handles, state, save=save)
         alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
         if alone and kind is PlanKind.RUN:
             audited = handles.store.audits.audited_until(environment, alone)
@@ -257,7 +262,7 @@ class PlanBuilder:
             plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
             unique_id=lambda: uuid.uuid4().hex,
         )
-        require_used(options, plan)
+        require_effective_from_used(options, plan)
         plan = add(replace(plan, warnings=(*warnings, *early)))
         if any(model.skippable for model in plan.models):
             from vde_dagster.execution.apply.skipping import forecast_skips
@@ -270,8 +275,8 @@ class PlanBuilder:
         if plan.builds:
             plan = with_batches(handles, plan)
         if kind is PlanKind.PLAN and not options.remove_models:
-            require_meant(plan, state, settings.max_removed)
-        plan = replace(plan, id=readable_id(plan, name_change(plan, state)))
+            require_confirmed_removals(plan, state, settings.max_removed)
+        plan = replace(plan, id=readable_id(plan, change_in_a_word(plan, state)))
         if options.no_gaps:
             require_no_gaps(plan, state.target, state.tables)
         return plan
@@ -283,12 +288,12 @@ def select_models(
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
 ) -> dict[ModelName, Model]:
-    """Take the selected models from the files, and all other models as they are published.
+    """Return the project with only the selected models changed.
 
     Raises:
         UsageError: A pattern selects nothing.
     """
-    # A model that is not selected keeps its published definition in the environment, or, for a new
+    # A model that is not selected keeps its published definition in the environment, or for a new
     # environment, its definition in production. A model that is not published there is left out,
     # unless a selected model reads it.
     store = handles.store

@@ -17,11 +17,16 @@ from vde_dagster.planning.environments.environment import (
     protected_tables,
 )
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.affected_intervals import Changed
+from vde_dagster.planning.plan.affected_intervals import RestatedRanges
 from vde_dagster.planning.plan.missing_intervals import Window
 from vde_dagster.planning.plan.parent_coverage import due_intervals
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.plan.restatement import Tick, due_again, restate, wishes
+from vde_dagster.planning.plan.restatement import (
+    RestatementTick,
+    due_restatements,
+    restate,
+    restate_since_ticks,
+)
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_backlog
 from vde_dagster.reports.restatement import restated_plan
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Ranges of models that are not filled, and the environments whose runs will fill them.
+    """Missing ranges of models, and the environment whose run will compute them.
 
     Args:
         by_environment: Missing ranges (UTC) by model.
@@ -62,7 +67,7 @@ class Missing:
         }
 
     def sentence(self) -> str:
-        """Describe the missing intervals and unread changes, with the command to compute them."""
+        """Describe the missing work, with its command."""
         parts = []
         for environment, models in self.by_environment.items():
             intervals = sum(self.units[name] for name in models)
@@ -77,7 +82,7 @@ class Missing:
 
 
 def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> Missing:
-    """Return the due intervals and unread changes of an environment that a plan leaves undone.
+    """Return the work that a plan without changes leaves undone.
 
     Args:
         ignore_cron: Whether complete intervals are due before the cron has ticked.
@@ -103,7 +108,7 @@ def pending_work(handles: Handles, plan: Plan, *, ignore_cron: bool = False) -> 
 
 
 def environment_tables(handles: Handles, environment: str) -> dict[ModelName, PhysicalTable]:
-    """Return the physical tables of an environment, by model."""
+    """Return the tables of an environment, by model."""
     current = handles.store.environments.get(environment)
     if current is None:
         return {}
@@ -116,15 +121,15 @@ def environment_tables(handles: Handles, environment: str) -> dict[ModelName, Ph
 
 
 def with_outdated(handles: Handles, plan: Plan) -> Plan:
-    """Add the tables of all environments that a plan's restatement makes outdated."""
+    """Add to a plan the tables, in all environments, that its restatement makes outdated."""
     if not plan.restates:
         return plan
-    found = handles.store.outdated.find(Changed.by(plan), plan.snapshots)
+    found = handles.store.outdated.find(RestatedRanges.by(plan), plan.snapshots)
     return replace(plan, outdates=found)
 
 
 def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environment:
-    """Return an environment that contains a snapshot and is not frozen, preferably production.
+    """Return an environment that contains a snapshot and is not frozen.
 
     Raises:
         UsageError: No such environment exists.
@@ -142,7 +147,7 @@ def find_changeable_environment(handles: Handles, snapshot_id: str) -> Environme
 
 
 def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
-    """Add due automatic restatements (`auto_restatement_cron`) to a run of production.
+    """Add due automatic restatements of models to a run of production.
 
     Args:
         save: Whether to record the restatements.
@@ -151,7 +156,7 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     # run, even if the cron ticks again meanwhile.
     if plan.environment != PRODUCTION:
         return plan
-    ticks = _due_ticks(handles, plan)
+    ticks = _ticks(handles, plan)
     if not ticks:
         return plan
     store = handles.store
@@ -169,19 +174,20 @@ def with_auto_restatement(handles: Handles, plan: Plan, *, save: bool) -> Plan:
     return with_outdated(handles, restated_plan(restate(plan, wanted, frozenset(), beside=True)))
 
 
-def _due_ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, Tick]]:
-    found: dict[str, tuple[ModelName, Tick]] = {}
+def _ticks(handles: Handles, plan: Plan) -> dict[str, tuple[ModelName, RestatementTick]]:
+    """Return, by table, the latest tick of each model with automatic restatements."""
+    found: dict[str, tuple[ModelName, RestatementTick]] = {}
     for model in plan.models:
         if model.table is None or model.snapshot_id is None or model.table.id in found:
             continue
         snapshot = plan.snapshot_of(model)
-        asked = wishes(snapshot, plan.created_at)
+        asked = due_restatements(snapshot, plan.created_at)
         if not asked or not model.table.intervals or snapshot.model.kind.disable_restatement:
             continue
         log = handles.store.fills.log(model.table.id)
         fills = ((fill.interval, fill.recorded_at) for fill in log)
         found[model.table.id] = (
             model.name,
-            due_again(snapshot, model.table.intervals, asked, fills),
+            restate_since_ticks(snapshot, model.table.intervals, asked, fills),
         )
     return found

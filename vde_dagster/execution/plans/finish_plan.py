@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from vde_dagster.execution.handles import Handles
 
 
-def project_warnings(handles: Handles) -> tuple[str, ...]:
-    """Warn if the state may belong to another project, or if it is empty but the warehouse is not.
+def doubts(handles: Handles) -> tuple[str, ...]:
+    """Return warnings for a plan of files.
 
     Raises:
         UsageError: The state belongs to another project.
     """
-    return (*_warn_of_other_name(handles), *_warn_of_empty_state(handles))
+    return (*_other_name(handles), *_new_beside_old(handles))
 
 
-def _warn_of_other_name(handles: Handles) -> Iterator[str]:
+def _other_name(handles: Handles) -> Iterator[str]:
+    """Warn about a shared state that was written from a folder with another name."""
     owner, own = handles.store.project.require_own(), handles.settings.identity
     if owner is None or handles.settings.state_url is None or not own.may_be_other(owner):
         return
@@ -49,7 +50,8 @@ def _warn_of_other_name(handles: Handles) -> Iterator[str]:
     )
 
 
-def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
+def _new_beside_old(handles: Handles) -> Iterator[str]:
+    """Warn about an empty state if the warehouse has tables."""
     if not handles.store.project.is_new():
         return
     found: list[str] = []
@@ -69,22 +71,22 @@ def _warn_of_empty_state(handles: Handles) -> Iterator[str]:
 
 
 def require_engine_for(plan: Plan, handles: Handles, tests: PlanTests | None) -> None:
-    """Check that Spark is available if an apply of the plan needs Spark.
+    """Check that an engine is available if applying a plan needs one.
 
     Raises:
-        NoSparkError: Spark is not available.
+        NoSparkError: No engine is available.
     """
     if (
-        any(map(_needs_spark, plan.models))
+        any(map(_works, plan.models))
         or plan.statements
-        or _has_unanalyzed_views(plan, handles)
-        or (tests is not None and tests.needs_spark(plan))
+        or _unknown_views(plan, handles)
+        or (tests is not None and tests.need_an_engine(plan))
     ):
         handles.require_engine()
 
 
-def require_right_to_preview(handles: Handles, plan: Plan) -> None:
-    """Check that the login may publish if the plan writes a branch of one of production's tables.
+def require_pointers(handles: Handles, plan: Plan) -> None:
+    """Check that the login may publish if a plan writes a preview of a production table.
 
     Raises:
         NotAllowedError: The login lacks the right to publish; nothing was changed.
@@ -93,7 +95,7 @@ def require_right_to_preview(handles: Handles, plan: Plan) -> None:
     previews = {
         model.table.preview.of: model
         for model in plan.models
-        if model.table is not None and model.table.preview is not None and _needs_spark(model)
+        if model.table is not None and model.table.preview is not None and _works(model)
     }
     if not previews:
         return
@@ -105,14 +107,15 @@ def require_right_to_preview(handles: Handles, plan: Plan) -> None:
         handles.store.rights.require("publish", what)
 
 
-def _needs_spark(model: PlannedModel) -> bool:
+def _works(model: PlannedModel) -> bool:
+    """Check whether an engine processes a model."""
     computes = model.builds and not model.records_only and model.skips is None
     new = model.table is not None and not model.table.created and model.snapshot_id is not None
     return computes or new or model.audits or model.layout or model.deploys
 
 
-def _has_unanalyzed_views(plan: Plan, handles: Handles) -> bool:
-    """Check whether the plan publishes views whose column types Spark has not analyzed yet."""
+def _unknown_views(plan: Plan, handles: Handles) -> bool:
+    """Check whether the plan publishes a query whose types were never analyzed."""
     shown = {
         entry.snapshot_id
         for entry in plan.entries.values()
@@ -123,8 +126,8 @@ def _has_unanalyzed_views(plan: Plan, handles: Handles) -> bool:
     return bool(shown) and len(handles.store.snapshots.view_types(shown)) < len(shown)
 
 
-def damage_warnings(state: WarehouseState, environment: str) -> Iterator[str]:
-    """Yield warnings on damaged definitions in the state store, and on their repair."""
+def damages(state: WarehouseState, environment: str) -> Iterator[str]:
+    """Return the warnings on damaged definitions and their repair."""
     for name in state.mended:
         yield (f"the stored definition of {name} was damaged; it is restored from its file")
     for name in state.left_out:
@@ -135,13 +138,13 @@ def damage_warnings(state: WarehouseState, environment: str) -> Iterator[str]:
 
 
 def with_statements(handles: Handles, plan: Plan) -> Plan:
-    """Add the `before_all` and `after_all` statements of the settings to a plan."""
+    """Add the statements `before_all` and `after_all` of the settings and the sources."""
     settings = handles.settings
     before = handles.store.statements.around_runs(plan.environment)
     made = NO_STATEMENTS
     around = handles.project.around
     if settings.before_all or settings.after_all or any(around):
-        from vde_dagster.planning.rendering.views import over_views
+        from vde_dagster.planning.rendering.views import replace_models_by_views
         from vde_dagster.project.loading.environment_statements import environment_statements
 
         names = ViewNames(plan.environment, settings.environment_suffix_target)
@@ -161,7 +164,7 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
         dialect = handles.project.around_dialect
         _check_operators((*around[0], *around[1]), dialect, plan, settings.trusted_functions)
         made = EnvironmentStatements(own[0] + around[0], own[1] + around[1]).map(
-            lambda text: over_views(
+            lambda text: replace_models_by_views(
                 text,
                 lambda name: names.quoted(name, settings.catalog) if name in shown else None,
                 settings.catalog,
@@ -175,6 +178,7 @@ def with_statements(handles: Handles, plan: Plan) -> Plan:
 def _check_operators(
     statements: Iterable[str], dialect: str, plan: Plan, trusted: frozenset[str]
 ) -> None:
+    """Raise a ProjectError for operators of another dialect whose result may differ on Spark."""
     if dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin
@@ -197,9 +201,7 @@ _DIGITS = string.digits + string.ascii_lowercase
 
 
 def readable_id(plan: Plan, change: str) -> str:
-    """Create a plan's id such as `prod-29Nov-orders-x7k2p9` from environment, day (UTC)
-    and change.
-    """
+    """Make an id for a plan from its environment, creation day (UTC), change, and a random part."""
     # The id is also used in names of branches and files, so it has only letters, digits, `-` and
     # `_`. The environment's name and the change are cut to fit.
     tail = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
@@ -211,8 +213,8 @@ def readable_id(plan: Plan, change: str) -> str:
     return "-".join(part for part in (head, when, word, tail) if part)
 
 
-def name_change(plan: Plan, state: WarehouseState) -> str:
-    """Name a plan's change for its id: `orders_with_total`, `orders_and_3_more`, `new` or `run`."""
+def change_in_a_word(plan: Plan, state: WarehouseState) -> str:
+    """Return a plan's subject, as in `orders_with_total`, `orders_and_3_more`, `new` or `run`."""
     if plan.kind is not PlanKind.PLAN:
         return str(plan.kind.value)
     edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]

@@ -11,9 +11,9 @@ from vde_dagster.planning.environments.contracts import ViewTypes
 from vde_dagster.planning.environments.environment import PRODUCTION, Environment
 from vde_dagster.planning.environments.warehouse_state import (
     Build,
-    Previewed,
+    PreviewedDefinition,
     WarehouseState,
-    rehash,
+    rehash_definitions,
 )
 from vde_dagster.planning.plan.assign_tables import preview_version
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
@@ -33,7 +33,7 @@ def gather_state(
     among: Collection[ModelName] | None = None,
     current: Environment | None = None,
 ) -> WarehouseState:
-    """Read an environment, production, and all tables that may serve the models of a plan.
+    """Read an environment, production, and every table that may serve the target.
 
     Args:
         snapshots: The target's snapshots; the environment's own by default.
@@ -49,11 +49,11 @@ def gather_state(
     def read(target: Environment | None, production: Environment | None) -> WarehouseState:
         if snapshots is None:
             return complete_state(store, target, production, ())
-        return _read_repaired_state(store, target, production, snapshots)
+        return _readable_state(store, target, production, snapshots)
 
-    part = _read_part(read, target, production, among) if among is not None else None
+    part = _part(read, target, production, among) if among is not None else None
     state = part or read(target, production)
-    state, changed = rehash(state, CANONICALISER, build)
+    state, changed = rehash_definitions(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
         # Another table already has these hashes and serves: keep the stored hashes.
@@ -61,7 +61,7 @@ def gather_state(
         state = replace(state, tables={**state.tables, **stored})
     if snapshots is None:
         return state
-    state = add_physical_versions(store, state, snapshots)
+    state = with_pinned(store, state, snapshots)
     return replace(
         state,
         view_types=_view_types(store, state, snapshots),
@@ -70,16 +70,18 @@ def gather_state(
 
 
 def stored_builder(handles: Handles) -> Build:
-    """Return a function that rebuilds snapshots from stored definitions, with current hashes."""
+    """Return the function that recomputes hashes of stored definitions."""
     return lambda models, revise: handles.snapshots_of(models, revise=revise)
 
 
-def _read_part(
+def _part(
     read: Callable[[Environment | None, Environment | None], WarehouseState],
     target: Environment | None,
     production: Environment | None,
     among: Collection[ModelName],
 ) -> WarehouseState | None:
+    """Read the state of some models, or return None if an earlier canonicalizer hashed it."""
+
     # All tables of production stay guarded, because any of them may serve one of these models.
     def part(environment: Environment | None) -> Environment | None:
         if environment is None:
@@ -94,11 +96,12 @@ def _read_part(
     return replace(state, guarded=state.guarded | shown)
 
 
-def add_physical_versions(
+def with_pinned(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> WarehouseState:
-    """Add the tables that models name in the property `physical_version`, unless production shows
-    them.
+    """Add the tables that the property `physical_version` of models names.
+
+    Only tables that production does not show are added.
     """
     pinned: dict[ModelName, str] = {}
     tables, read = dict(state.tables), dict(state.snapshots)
@@ -121,8 +124,8 @@ def add_physical_versions(
 
 def find_previews(
     store: StateStore, snapshots: Mapping[ModelName, Snapshot]
-) -> dict[ModelName, tuple[Previewed, ...]]:
-    """Return the development branches of production's tables, by model that can change in place."""
+) -> dict[ModelName, tuple[PreviewedDefinition, ...]]:
+    """Read the previews of a project's models that can change in place."""
     changing = {name for name, one in snapshots.items() if one.model.kind.changes_in_place}
     if not changing:
         return {}
@@ -130,23 +133,24 @@ def find_previews(
     ids = sorted({entry.snapshot_id for _, entry in shown})
     # A damaged definition does not affect others.
     known = store.snapshots.load(ids, unreadable=set())
-    found: dict[ModelName, tuple[Previewed, ...]] = {}
+    found: dict[ModelName, tuple[PreviewedDefinition, ...]] = {}
     for environment, entry in shown:
         snapshot = known.get(entry.snapshot_id)
         forward = snapshot.forward if snapshot is not None else None
         if forward is not None:
             anew = tuple(store.shown.environments_with_snapshot(forward.own_id))
-            previewed = Previewed(environment, forward, anew)
+            previewed = PreviewedDefinition(environment, forward, anew)
             found[entry.name] = (*found.get(entry.name, ()), previewed)
     return found
 
 
-def _read_repaired_state(
+def _readable_state(
     store: StateStore,
     target: Environment | None,
     production: Environment | None,
     snapshots: Mapping[ModelName, Snapshot],
 ) -> WarehouseState:
+    """Read an environment and production, and repair damaged definitions of the target."""
     # If `snapshots` has a definition with the id of a damaged one, it is written again. Otherwise,
     # the model is planned as changed.
     shown = WarehouseState(target, production).published_ids
@@ -155,12 +159,13 @@ def _read_repaired_state(
     state = complete_state(store, target, production, snapshots.values(), unreadable)
     if mended:
         state = replace(state, mended=tuple(snapshot.name for snapshot in mended))
-    return state.without(unreadable) if unreadable else state
+    return state.without_snapshots(unreadable) if unreadable else state
 
 
 def _view_types(
     store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
 ) -> ViewTypes:
+    """Read the columns of views that change, as Spark analyzed them before and after the change."""
     entries = state.base.entries if state.base else {}
     # By the stored id; a rehashed snapshot has another id.
     wanted: dict[str, str] = {}
@@ -181,7 +186,7 @@ def complete_state(
     snapshots: Iterable[Snapshot],
     unreadable: set[str] | None = None,
 ) -> WarehouseState:
-    """Read the snapshots and tables that environments and a plan's target refer to.
+    """Add the snapshots and tables that environments and a target refer to.
 
     Args:
         snapshots: The target's snapshots.
@@ -222,20 +227,19 @@ def complete_state(
     return WarehouseState(target, production, read, tables)
 
 
-def reuse_production_tables(
+def resolve_against_production(
     handles: Handles,
     models: Mapping[ModelName, Model],
     snapshots: dict[ModelName, Snapshot],
 ) -> dict[ModelName, Snapshot]:
-    """Let models that change in place reuse production's tables, as a plan does, without its
-    warnings.
-    """
+    """Reuse production's tables for models that change in place."""
+    # Problems are not reported here. The plan reports them.
     if not any(snapshot.model.kind.changes_in_place for snapshot in snapshots.values()):
         return snapshots
     production = handles.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
-    from vde_dagster.planning.plan.forward_only import ForwardOnly, is_concerned
+    from vde_dagster.planning.plan.forward_only import ForwardOnly, may_change_in_place
     from vde_dagster.planning.plan.plan_options import NOTHING_SAID
 
     entries = {
@@ -250,8 +254,8 @@ def reuse_production_tables(
         handles.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
         previews=find_previews(handles.store, snapshots),
     )
-    state = add_physical_versions(handles.store, state, snapshots)
-    if not is_concerned(snapshots, state, NOTHING_SAID):
+    state = with_pinned(handles.store, state, snapshots)
+    if not may_change_in_place(snapshots, state, NOTHING_SAID):
         return snapshots
     resolved = ForwardOnly(state, NOTHING_SAID)
     return handles.snapshots_of(models, None, [], revise=resolved.revise)
@@ -260,9 +264,7 @@ def reuse_production_tables(
 def related_models(
     store: StateStore, environment: Environment, names: Iterable[ModelName]
 ) -> frozenset[ModelName]:
-    """Return some models, all their ancestors, and all models that share a table with one
-    of them.
-    """
+    """Return the given models, all their ancestors, and the models that share a table with them."""
     entries = environment.entries
     twins: dict[str, list[ModelName]] = {}
     for name, entry in entries.items():

@@ -22,12 +22,14 @@ class Keeper:
     Args:
         text: Returns the stored text: empty for nothing, None to keep the environment's text. Equal
             files must give equal texts.
-        readers: Returns the exposures that the stored text declares, or None without a text.
-        what: Kind of the exposures. Exposures of this kind from the project's files are replaced.
+        readers: Returns the readers of models that the stored text declares, or None without a
+            text.
+        what: Kind of the readers.
     """
 
     text: Callable[[Handles], str | None]
     readers: Callable[[Handles, Environment], Sequence[Exposure] | None]
+    # Readers of this kind from the project's files are replaced.
     what: str
 
 
@@ -37,7 +39,7 @@ KEEPERS: Seam[Keeper] = Seam("keepers")
 def find_readers(
     handles: Handles, environment: Environment, of_files: Sequence[Exposure]
 ) -> tuple[Exposure, ...]:
-    """Return the exposures that read an environment's models, from files and from stored texts.
+    """Return the exposures that read an environment's models.
 
     Raises:
         ProjectError: A stored text can no longer be read.
@@ -51,8 +53,8 @@ def find_readers(
     return readers
 
 
-def add_kept_texts(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
-    """Add to a plan the texts of the project files that plug-ins store with its environment.
+def with_kept(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Plan:
+    """Add to a plan the project files that plug-ins store with its environment.
 
     Args:
         kept: Current texts of the environment, by plug-in.
@@ -60,8 +62,8 @@ def add_kept_texts(handles: Handles, plan: Plan, kept: Mapping[str, str]) -> Pla
     Raises:
         ProjectError: A plug-in cannot read its files.
     """
-    texts = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
-    found = {name: kept.get(name, "") if text is None else text for name, text in texts.items()}
+    said = {name: KEEPERS.require(name).text(handles) for name in KEEPERS.names()}
+    found = {name: kept.get(name, "") if text is None else text for name, text in said.items()}
     # Texts of absent plug-ins stay.
     made = {name: text for name, text in {**kept, **found}.items() if text}
     names = sorted({*made, *kept})

@@ -22,8 +22,8 @@ Cells = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceRecord:
-    """Missing and unexpected rows of a unit test, as texts for the state store and reports.
+class ToldDifference:
+    """Difference between a query's or CTE's rows and the expected rows.
 
     Args:
         part: `query`, or the name of the CTE.
@@ -39,8 +39,8 @@ class DifferenceRecord:
     unexpected_rows: int
 
     @classmethod
-    def from_rows(cls, part: str, found: RowDifference) -> DifferenceRecord:
-        """Convert a difference to texts, and keep its first rows."""
+    def of(cls, part: str, found: RowDifference) -> ToldDifference:
+        """Create a record of a difference, with rows as texts."""
         return cls(
             part,
             found.columns,
@@ -52,8 +52,8 @@ class DifferenceRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class TestRecord:
-    """Result of a unit test as stored in the outbox, with the plan that the test ran for.
+class ToldTest:
+    """Result of a unit test, and the plan that the test ran for.
 
     Args:
         file: The test's file, relative to the project.
@@ -70,13 +70,13 @@ class TestRecord:
     place: str
     summary: str | None
     error: str | None
-    differences: tuple[DifferenceRecord, ...]
+    differences: tuple[ToldDifference, ...]
     remembered: bool
     environment: str | None
     plan: str | None
 
     @classmethod
-    def from_result(
+    def of(
         cls,
         snapshot: Snapshot,
         result: TestResult,
@@ -84,8 +84,8 @@ class TestRecord:
         remembered: bool = False,
         environment: str | None = None,
         plan: str | None = None,
-    ) -> TestRecord:
-        """Convert the result of a unit test to texts."""
+    ) -> ToldTest:
+        """Create the record of a test's result."""
         test, error = result.test, result.error
         return cls(
             model=test.model,
@@ -95,7 +95,7 @@ class TestRecord:
             place=str(test.location),
             summary=None if result.passed else result.summary,
             error=None if error is None else shortened(error, _LONGEST_ERROR),
-            differences=tuple(DifferenceRecord.from_rows(*found) for found in result.differences),
+            differences=tuple(ToldDifference.of(*found) for found in result.differences),
             remembered=remembered,
             environment=environment,
             plan=plan,
@@ -108,7 +108,8 @@ class TestRecord:
 
     @property
     def id(self) -> str:
-        """Hash that identifies the result, whichever process reports it."""
+        """Identifier of the result."""
+        # The identifier is the same whichever process reports the result.
         rows = repr([asdict(found) for found in self.differences])
         found = (str(self.model), self.test, self.file, self.summary or "", self.error or "", rows)
         return f"{self.plan or 'by itself'} {digest(self.snapshot, *found)[:12]}"
@@ -118,7 +119,7 @@ class TestRecord:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TestRecord:
+    def from_json(cls, data: Mapping[str, Any]) -> ToldTest:
         """Read the JSON of `to_json`, which may also have lists instead of tuples."""
         return from_plain(cls, data)
 

@@ -40,23 +40,23 @@ Place = tuple[TableRef, "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class PreparedPins:
-    """Current Iceberg snapshots (heads) of tables, read before the transaction of a publication.
+    """Heads of tables, read before a publication's transaction.
 
     Args:
         heads: By table id, the heads of tables that the publication moves or adds, or whose columns
             it changes.
         places: By table id, the names and branches of tables that the publication adds or changes.
-            Other processes may write to these tables until the publication commits.
         gone: Ids of tables that the environment no longer shows.
     """
 
     heads: Mapping[str, Head]
+    # Other processes may write to these tables until the publication commits.
     places: Mapping[str, Place]
     gone: frozenset[str]
 
 
 def head_in(metadata: dict[str, Any], location: str, table_id: str, branch: str | None) -> Head:
-    """Read the newest snapshot of a branch (or `main`) from a table's metadata."""
+    """Return the head of a branch (or `main`) from a table's metadata."""
     snapshot = next(history(metadata, head_of(metadata, branch)), None)
     return Head(
         table_id,
@@ -73,7 +73,7 @@ def prepare_pins(
     changed: frozenset[str] = frozenset(),
     moved: Mapping[str, Head] = MappingProxyType({}),
 ) -> PreparedPins:
-    """Find the names and current snapshots of the tables that a publication pins."""
+    """Find the heads and places of the tables that a publication pins."""
     pins, shown = lakehouse.store.pins, environment.tables
     with lakehouse.store.database.reading() as conn:
         pinned = pins.pinned(conn, environment.name)
@@ -98,7 +98,7 @@ def read_heads(
     pointers: Mapping[TableRef, Pointer],
     known: Mapping[str, Head],
 ) -> dict[str, Head]:
-    """Read the current snapshots of tables.
+    """Return the heads of tables.
 
     A table that does not exist, or whose metadata file is missing, is left out.
 
@@ -126,7 +126,7 @@ def read_heads(
 def write_pins(
     lakehouse: LakeHandles, connection: Connection, environment: Environment, prepared: PreparedPins
 ) -> None:
-    """Store the snapshots that a publication pins, in its transaction."""
+    """Write the pins of a publication, inside its transaction."""
     pins, heads = lakehouse.store.pins, dict(prepared.heads)
     if prepared.places:
         refs = [ref for ref, _ in prepared.places.values()]
@@ -157,9 +157,7 @@ def write_pins(
 def pinned_tables(
     lakehouse: LakeHandles, states: Mapping[str, tuple[TableRef, HeldState]]
 ) -> dict[str, PinnedTable]:
-    """Find earlier snapshots of tables in their metadata; snapshots that were expired are
-    left out.
-    """
+    """Look up earlier states of tables in metadata; states that no longer exist are left out."""
     with lakehouse.store.database.reading() as conn:
         pointers = lakehouse.catalog.pointers([ref for ref, _ in states.values()], conn)
 
@@ -191,10 +189,9 @@ def pinned_metadata(
     properties: Mapping[str, str],
     shown_fields: Mapping[str, ShownFields] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
-    """Reduce a table's metadata to one snapshot and the columns of a model.
+    """Return a table's metadata reduced to a model's columns and one pinned snapshot.
 
-    Returns:
-        The metadata, or None if the snapshot was expired.
+    Return None if the snapshot no longer exists.
     """
     known = {int(one["schema-id"]) for one in metadata["schemas"]}
     schema = schema_id if schema_id in known else metadata["current-schema-id"]
@@ -228,6 +225,6 @@ def pinned_metadata(
 def as_pinned(
     table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
 ) -> PhysicalTable:
-    """Remove the columns from a table that a pinned schema does not have."""
+    """Return a table without the columns that a pinned schema does not have."""
     there = columns_of(metadata, schema_id)
     return replace(table, columns=tuple(one for one in table.columns if one.name in there))

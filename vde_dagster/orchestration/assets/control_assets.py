@@ -11,7 +11,7 @@ from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.dagster_private import BACKFILL_ID_TAG
 from vde_dagster.orchestration.events.applying import Launcher, Work
 from vde_dagster.orchestration.events.plans import (
-    forget_past,
+    delete_closed_partitions,
     page_events,
     plan_tags,
     require_proposed,
@@ -69,7 +69,7 @@ _LISTED = 50
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
-    """Return the asset of stored plans."""
+    """Return the asset `vde/plan`, with one partition per stored plan."""
     # The description lists the errors of files without a model.
     text = "\n\n".join(
         [
@@ -118,7 +118,7 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
 
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset whose materialization applies a plan."""
+    """Return the asset `vde/apply`: materializing a partition applies the plan."""
     names = catalog.names
 
     @dg.asset(
@@ -133,7 +133,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     )
     @guarded_step
     def vde__apply(context: dg.AssetExecutionContext, config: ApplyConfig) -> Iterator[Any]:
-        if not decides(context, config.plan):
+        if not decides_about_plan(context, config.plan):
             return
         projection = ProjectionContext.from_step(context, catalog)
         plan = projection.store.plans.load(context.partition_key)
@@ -148,14 +148,14 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             verified=launcher.verified,
             skip_tests=config.skip_tests,
         )
-        forget_past(projection.workspace, context.instance)
+        delete_closed_partitions(projection.workspace, context.instance)
         refresh_after(context, projection.workspace)
 
     return vde__apply
 
 
 def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
-    """Return the asset whose materialization rejects a plan."""
+    """Return the asset `vde/reject`: materializing a partition rejects the plan."""
     names = catalog.names
 
     @dg.asset(
@@ -170,7 +170,7 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     )
     @guarded_step
     def vde__reject(context: dg.AssetExecutionContext, config: RejectConfig) -> Iterator[Any]:
-        if not decides(context, config.plan):
+        if not decides_about_plan(context, config.plan):
             return
         workspace = ProjectionContext.from_step(context, catalog).workspace
         launcher = Launcher.from_run(context.run.tags, config.who)
@@ -189,7 +189,6 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
 
 def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: str | None) -> None:
-    """Log the user who decided on the plan, and whether Dagster verified the name."""
     if not launcher.is_person:
         context.log.info("launched by a schedule or a sensor: not an approval by a person")
     elif launcher.verified:
@@ -201,7 +200,7 @@ def _log_launcher(context: dg.AssetExecutionContext, launcher: Launcher, typed: 
 
 
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
-    """Return the external asset that shows environments."""
+    """Return the external asset `vde/environment`, with one partition per environment."""
     names, live = catalog.names, catalog.live
     key, lines = names.environment_key, []
     for name, environment in list(live.environments.items())[:_LISTED]:
@@ -228,7 +227,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
-    """Return the external asset of cleanups."""
+    """Return the external asset whose events report cleanups."""
     names = catalog.names
     return dg.AssetSpec(
         key=names.janitor_key, group_name=names.group, description=_JANITOR_TEXT, kinds={"iceberg"}
@@ -236,7 +235,7 @@ def janitor_asset(catalog: AssetCatalog) -> dg.AssetSpec:
 
 
 def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """Convert an evaluation to the result of a step."""
+    """Convert a check's evaluation to the result that a step yields."""
     return dg.AssetCheckResult(
         asset_key=evaluation.asset_key,
         check_name=evaluation.check_name,
@@ -247,8 +246,8 @@ def check_result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
     )
 
 
-def decides(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
-    """Check whether a step's run decides about the plan of its partition."""
+def decides_about_plan(context: dg.AssetExecutionContext, plan_id: str | None) -> bool:
+    """Return whether a run applies or rejects the plan of its partition."""
     chosen = list(context.partition_keys)
     if plan_id is not None:
         if chosen != [plan_id]:

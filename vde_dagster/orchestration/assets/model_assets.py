@@ -10,7 +10,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.run_test import run_test
-from vde_dagster.execution.unit_testing.test_report import TestRecord
+from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.assets.control_assets import check_result
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.dagster_private import ModelAssets, output_without_events
@@ -37,7 +37,7 @@ from vde_dagster.orchestration.models.catalog import (
     AssetCatalog,
     check_names,
     partition_mapping,
-    requested,
+    requested_ranges,
 )
 from vde_dagster.orchestration.models.live import (
     Combination,
@@ -51,14 +51,14 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.loading.loader import with_variables
 from vde_dagster.project.model import Model
-from vde_dagster.reports.document import spans
+from vde_dagster.reports.document import format_ranges
 from vde_dagster.state.store import StateStore
 
 
 def model_specs(
     catalog: AssetCatalog, *, virtual_views: bool = False
 ) -> dict[ModelName, dg.AssetSpec]:
-    """Complete the translator's specs with parents, partitions and code versions."""
+    """Return the asset spec of each model, with its parents, partitions and code version."""
     out = {}
     models = catalog.live.models
     direct = {
@@ -159,11 +159,11 @@ _CONFIG = FillConfig.to_config_schema()
 def fill_model(
     context: dg.AssetExecutionContext, config: FillConfig, work: Work, name: ModelName
 ) -> Iterator[Any]:
-    """Fill the partitions that a run selects, and yield an event for each."""
+    """Fill the partitions of a model that a run selects, and yield an event for each."""
     projection, catalog = work.projection, work.projection.catalog
     model, partitions = catalog.live.models[name], catalog.partitions[name]
     assert partitions is not None
-    wanted = requested(partitions, context.partition_keys)
+    wanted = requested_ranges(partitions, context.partition_keys)
     if len(wanted) != 1:
         raise dg.Failure(
             f"a run fills one version of {name}, but this run selects {', '.join(wanted)}",
@@ -202,7 +202,6 @@ def fill_model(
 def _check_parents(
     catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
-    """Refuse ranges that a parent has not filled yet."""
     for parent in combination.served[name][0].parents:
         known, table = combination.served[parent]
         if not known.is_incremental or table is None:
@@ -214,14 +213,14 @@ def _check_parents(
         # The fill would record incomplete rows as complete.
         if left:
             raise dg.Failure(
-                f"{name} cannot be filled: its parent {parent} has no data for {spans(left)} yet. "
+                f"{name} cannot be filled: its parent {parent} has no data for "
+                f"{format_ranges(left)} yet. "
                 f"Materialize {parent} first",
                 allow_retries=False,
             )
 
 
 def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSet) -> PhysicalTable:
-    """Return the filled table; fail for ranges that are not due or whose parents lack data."""
     assert version.table is not None
     table = store.tables.get(version.table.id)
     left = [interval.text for interval in intervals - table.intervals]
@@ -235,8 +234,8 @@ def _filled_table(store: StateStore, version: LiveVersion, intervals: IntervalSe
 
 
 def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[Any]:
-    """Yield the published model's status of each chosen check that the run did not evaluate."""
-    for event in AuditEvents(work.projection).standing(name):
+    """Yield the latest results of selected checks that this run did not evaluate."""
+    for event in AuditEvents(work.projection).latest_results(name):
         if event.check_name in chosen and event.asset_check_key not in work.evaluated:
             yield from work.report(event)
 
@@ -244,7 +243,7 @@ def restored_checks(work: Work, name: ModelName, chosen: Set[str]) -> Iterator[A
 def execute_checks(
     projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Run the chosen checks of a model, and yield their results."""
+    """Run the selected audits and unit tests of a model, and yield their results."""
     for evaluation in (*_audits(projection, name, chosen), *_unit_tests(projection, name, chosen)):
         yield check_result(evaluation)
 
@@ -265,10 +264,10 @@ def audit_checks(
         )
 
 
-def checks_alone(
+def checks_of_unmaterialized(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
 ) -> dg.AssetChecksDefinition | None:
-    """Return the checks of a model that is never materialized."""
+    """Return the checks of a model whose asset is never materialized, or None."""
     model = catalog.live.models[name].snapshot.model
     specs = list(unit_test_checks(model, catalog.live.tests.get(name, ()), spec.key))
     # Audits are included only for models without a table.
@@ -308,7 +307,6 @@ def checks_alone(
 def _audits(
     projection: ProjectionContext, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Audit the model in production, or in the first environment that has it."""
     live = projection.catalog.live.environments.values()
     found = sorted((one.name for one in live if name in one.entries), key=production_first)
     environment = projection.store.environments.get(found[0]) if found else None
@@ -339,5 +337,5 @@ def _unit_tests(
         if known[test.name, test.location.path.as_posix()] in chosen:
             test = with_variables(test, workspace.root, workspace.project.models)
             result = run_test(test, snapshots, workspace.engine())
-            ended = TestRecord.from_result(snapshots[name], result)
+            ended = ToldTest.of(snapshots[name], result)
             yield unit_test_evaluation(projection.catalog, ended, snapshots[name])

@@ -54,18 +54,18 @@ from vde_dagster.orchestration.events.records import (
     FailedWork,
     FilledPartitions,
     FinishedPart,
-    ForgottenAsset,
     NewPartition,
     Projected,
     Reporter,
     StepContext,
+    WipedAsset,
     passing_events,
 )
 from vde_dagster.orchestration.location_refresh import refresh_after
 from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.reports.document import span, spans
+from vde_dagster.reports.document import format_range, format_ranges
 from vde_dagster.reports.reasons import describe_refresh, describe_skip
 from vde_dagster.state.db.leases import DEFAULT_TTL_SECONDS
 
@@ -81,7 +81,7 @@ _AUTOMATION = (
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Person or automation that launched a run.
+    """The person or automation that launched a run.
 
     Args:
         name: Name for the history; None for the system user.
@@ -113,7 +113,7 @@ class Launcher:
 
 @dataclass
 class Work:
-    """Work of the execution layer in a step of a run.
+    """Runs an apply, a fill or a rollback in a Dagster step, and yields its events.
 
     Attributes:
         filled: Partitions with an event of this step, by asset.
@@ -136,7 +136,7 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
 
     def apply(self, plan: Plan, **options: Any) -> Iterator[AssetEvent]:
-        """Apply a plan, yielding Dagster's events.
+        """Apply a plan, and yield Dagster's events during the work.
 
         `options` are passed to `Workspace.apply`.
         """
@@ -147,7 +147,7 @@ class Work:
     def fill(
         self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
     ) -> Iterator[AssetEvent]:
-        """Fill ranges of a version, yielding Dagster's events during the work."""
+        """Fill time ranges of a model's version, and yield Dagster's events during the work."""
         backfill = self.workspace.plans.backfill
         yield from self._stream(lambda: backfill(snapshot_id, intervals, restate=restate))
 
@@ -162,15 +162,15 @@ class Work:
             self._number = max(self._number, group[-1].number)
 
     def report(self, projected: Projected) -> Iterator[AssetEvent]:
-        """Write the events that Dagster lacks, or yield them."""
+        """Write a projected event to Dagster, or yield it to the step."""
         # Batches and marks are written, single events are yielded.
         if isinstance(projected, FailedWork):
-            self.reporter.turn_red(self.context.run, projected.partitions)
+            self.reporter.mark_failed(self.context.run, projected.partitions)
         elif isinstance(projected, FilledPartitions):
             self.reporter.write(projected, self.context)
             for event in projected.events:
                 self.filled.setdefault(event.asset_key, set()).add(str(event.partition))
-        elif isinstance(projected, NewPartition | ForgottenAsset | FinishedPart):
+        elif isinstance(projected, NewPartition | WipedAsset | FinishedPart):
             self.reporter.report(projected)
         elif isinstance(projected, dg.AssetMaterialization):
             missing = self.reporter.missing_events(projected)
@@ -218,7 +218,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class TimedLog:
-    """Log of a run whose lines have the time of their event.
+    """A run's log that writes each line with the time of its event.
 
     Args:
         at: Time of the event, in seconds since 1970.
@@ -249,7 +249,7 @@ class TimedLog:
 
 
 def log_event(log: TimedLog, event: Event) -> None:
-    """Log an event of an apply in a run's log."""
+    """Write an event of an apply, such as a finished fill, to a run's log."""
     match event:
         case ApplyStarted(plan=plan):
             log.info(
@@ -261,7 +261,9 @@ def log_event(log: TimedLog, event: Event) -> None:
         case UnitTestFinished(result=result, remembered=False):
             log.info(f"{result.test.model}: unit test {result.test.name} passed")
         case ModelStarted(snapshot=snapshot, table=table, missing=missing):
-            log.info(f"{snapshot.name}: filling {spans(missing) or 'nothing'} of {table.ref}")
+            log.info(
+                f"{snapshot.name}: filling {format_ranges(missing) or 'nothing'} of {table.ref}"
+            )
         case IntervalFilled(snapshot=snapshot, result=filled):
             rows = "" if filled.rows is None else f", {filled.rows:,} rows"
             how = "found"
@@ -271,14 +273,14 @@ def log_event(log: TimedLog, event: Event) -> None:
                 how = f"filled in {filled.seconds:.1f} s"
             if event.refresh is not None:
                 how += f", {describe_refresh(event.refresh, done=True)}"
-            log.info(f"{snapshot.name}: {span(event.interval)} {how}{rows}")
+            log.info(f"{snapshot.name}: {format_range(event.interval)} {how}{rows}")
             for note in filled.notes:
                 log.warning(note)
         case MemoryLacked():
             log.warning(event.text)
         case AuditFinished(snapshot=snapshot, audit=audit) if failed := event.result.failed_rows:
             say = log.error if audit.blocking else log.warning
-            where = span(event.interval)
+            where = format_range(event.interval)
             say(f"{snapshot.name}: audit {audit.label} found {failed:,} rows in {where}")
         case ModelFinished(snapshot=snapshot, seconds=seconds):
             log.info(f"{snapshot.name}: done in {seconds:.1f} s")
@@ -353,8 +355,8 @@ _WATCHERS: list[Callable[[Event], None]] = []
 
 
 @contextmanager
-def watching(watcher: Callable[[Event], None]) -> Iterator[None]:
-    """Call a function with every event of the applies in this process while the block runs."""
+def watch_events(watcher: Callable[[Event], None]) -> Iterator[None]:
+    """Pass all events of applies in this process to a function while the block runs."""
     _WATCHERS.append(watcher)
     try:
         yield

@@ -21,7 +21,7 @@ import dagster as dg
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
-from vde_dagster.execution.unit_testing.test_report import DifferenceRecord, TestRecord
+from vde_dagster.execution.unit_testing.test_report import ToldDifference, ToldTest
 
 # What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
 from vde_dagster.orchestration.dagster_private import (
@@ -43,7 +43,7 @@ from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Audit, Model, UnitTest
-from vde_dagster.reports.document import spans
+from vde_dagster.reports.document import format_ranges
 from vde_dagster.reports.markdown import markdown_table
 from vde_dagster.state.plans.audits import AuditRecord
 from vde_dagster.state.store import StateStore
@@ -55,8 +55,8 @@ MOST_REJECTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
-    """Version of a model with its new audit results and the environment that they belong to.
+class AuditedVersion:
+    """A model's version in an environment, with its new audit results.
 
     Args:
         table: Table of the version, or None for a view.
@@ -82,12 +82,12 @@ class Audited:
 
 @dataclass(frozen=True)
 class AuditEvents:
-    """Events of audits."""
+    """Converts audit results to Dagster's check evaluations and observations."""
 
     context: ProjectionContext
 
     def published(self, environment: Environment, only: Collection[ModelName]) -> Events:
-        """Yield audit results of the models in `only` that a publication changed or audited."""
+        """Yield the audit results of models in `only` that a publication changed or audited."""
         moved = self.context.store.versions.changed(environment.name, environment.version)
         for audited in self._audited_models(environment, only=set(only)):
             if audited.records or audited.snapshot.name in moved:
@@ -96,7 +96,7 @@ class AuditEvents:
     def outdated_checks(
         self, environment: Environment, only: Collection[ModelName] | None = None
     ) -> Events:
-        """Yield the checks whose recorded status differs from the state.
+        """Yield the current results of checks for which Dagster shows another result.
 
         Without `only`, all models are included.
         """
@@ -106,8 +106,8 @@ class AuditEvents:
                 if event is not None and not self._is_recorded(event):
                     yield event
 
-    def standing(self, name: ModelName) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the results of a model's checks for the published model."""
+    def latest_results(self, name: ModelName) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield the latest result of each audit of the published model."""
         # A run of the model's asset evaluates only what it computes. Dagster would show the other
         # checks as skipped, although the published model did not change.
         store, catalog = self.context.store, self.context.catalog
@@ -124,23 +124,23 @@ class AuditEvents:
                 events = (self._evaluation(audited, one) for one in audited.snapshot.model.audits)
                 yield from (event for event in events if event is not None)
         for test in last_unit_tests(self.context, frozenset()):
-            if test.model == name and decides(store, test):
+            if test.model == name and sets_check_status(store, test):
                 for snapshot in store.snapshots.load([test.snapshot]).values():
                     yield unit_test_evaluation(catalog, test, snapshot)
 
     def audited_alone(self, run_id: str, environment: Environment) -> Events:
-        """Yield the results of audits that ran on an environment without a plan."""
+        """Yield the results of audits that ran without a plan (`vde audit`)."""
         for audited in self._audited_models(environment, run_id):
             if audited.records:
                 yield from self._version_events(audited, only_new=True)
 
     def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
-        """Yield observations of the rows that made a plan fail."""
+        """Yield observations with the rows that made a plan's audits fail."""
         for audited in self._failed(plan):
             yield self._observation(audited)
 
     def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
-        """Yield the partitions with rows that failed a blocking audit of a plan."""
+        """Yield, by asset, the partitions whose rows failed a blocking audit of a plan."""
         for audited in self._failed(plan):
             model = audited.snapshot.model
             blocking = {audit.label for audit in model.audits if audit.blocking}
@@ -154,12 +154,11 @@ class AuditEvents:
         environment: Environment,
         run_id: str | None = None,
         only: Collection[ModelName] | None = None,
-    ) -> Iterator[Audited]:
-        """Yield an environment's audited models, with results of its plan or of a run of audits."""
+    ) -> Iterator[AuditedVersion]:
         found = self._by_model(run_id or environment.plan_id)
         for name, (snapshot, table) in self.context.combination(environment).served.items():
             if snapshot.model.audits and (only is None or name in only):
-                yield Audited(
+                yield AuditedVersion(
                     snapshot,
                     table,
                     found.get(name, ()),
@@ -169,7 +168,7 @@ class AuditEvents:
                     None if run_id else environment.plan_id,
                 )
 
-    def _failed(self, plan: Plan) -> Iterator[Audited]:
+    def _failed(self, plan: Plan) -> Iterator[AuditedVersion]:
         found = self._by_model(plan.id)
         for model in plan.models:
             failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
@@ -177,7 +176,7 @@ class AuditEvents:
                 snapshot = plan.snapshots[model.snapshot_id]
                 # A retried plan audits again: the newest result identifies the attempt.
                 attempt = f"{plan.id} {failed[-1].number}"
-                yield Audited(
+                yield AuditedVersion(
                     snapshot, model.table, failed, plan.environment, None, attempt, plan.id
                 )
 
@@ -191,8 +190,7 @@ class AuditEvents:
                 return all(known.metadata.get(name) == event.metadata.get(name) for name in same)
         return False
 
-    def _version_events(self, audited: Audited, *, only_new: bool = False) -> Events:
-        """Yield the audit results of a version, as checks or as an observation."""
+    def _version_events(self, audited: AuditedVersion, *, only_new: bool = False) -> Events:
         # The status of a model's check belongs to one version of the model.
         if self._decides(audited):
             new = {record.audit for record in audited.records}
@@ -209,8 +207,7 @@ class AuditEvents:
             found.setdefault(record.model, []).append(record)
         return found
 
-    def _decides(self, audited: Audited) -> bool:
-        """Check whether a version determines the status of the asset's checks."""
+    def _decides(self, audited: AuditedVersion) -> bool:
         if audited.environment == PRODUCTION:
             return True
         shown = self.context.store.environments.entry(PRODUCTION, audited.snapshot.name)
@@ -220,7 +217,7 @@ class AuditEvents:
         same = audited.table is not None and shown.table_id == audited.table.id
         return same and bool(audited.records)
 
-    def _evaluation(self, audited: Audited, audit: Audit) -> dg.AssetCheckEvaluation | None:
+    def _evaluation(self, audited: AuditedVersion, audit: Audit) -> dg.AssetCheckEvaluation | None:
         """Return an audit's result over all rows of a version; None if the audit never ran."""
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
@@ -259,7 +256,7 @@ class AuditEvents:
             target_materialization_data=self._target(audited, own),
         )
 
-    def _observation(self, audited: Audited) -> dg.AssetObservation:
+    def _observation(self, audited: AuditedVersion) -> dg.AssetObservation:
         failed = [record for record in audited.records if record.result.failed_rows]
         results = [
             {
@@ -291,7 +288,7 @@ class AuditEvents:
             tags=without_nones(tags),
         )
 
-    def _place(self, audited: Audited, records: Sequence[AuditRecord]) -> dict[str, Any]:
+    def _place(self, audited: AuditedVersion, records: Sequence[AuditRecord]) -> dict[str, Any]:
         keys = self._keys(audited, records)
         more = f" … {keys[-1]} ({len(keys):,} partitions)" if len(keys) > 1 else ""
         return without_nones(
@@ -304,13 +301,13 @@ class AuditEvents:
             }
         )
 
-    def _keys(self, audited: Audited, records: Sequence[AuditRecord]) -> list[str]:
+    def _keys(self, audited: AuditedVersion, records: Sequence[AuditRecord]) -> list[str]:
         partitions = self.context.catalog.partitions_of(audited.snapshot)
         ranges = IntervalSet.of(record.interval for record in records)
         return [key for key, _ in partition_keys(partitions, audited.key, ranges)]
 
     def _target(
-        self, audited: Audited, records: Sequence[AuditRecord]
+        self, audited: AuditedVersion, records: Sequence[AuditRecord]
     ) -> AssetCheckEvaluationTargetMaterializationData | None:
         key = self.context.catalog.key(audited.snapshot.name)
         for newest in self._keys(audited, records)[-1:]:
@@ -323,7 +320,7 @@ class AuditEvents:
 
 
 def _ranges(records: Sequence[AuditRecord]) -> str:
-    return spans(IntervalSet.of(record.interval for record in records))
+    return format_ranges(IntervalSet.of(record.interval for record in records))
 
 
 def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
@@ -337,7 +334,7 @@ def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
         rows = [
             {
                 "audit": record.audit,
-                "interval": spans(IntervalSet((record.interval,))),
+                "interval": format_ranges(IntervalSet((record.interval,))),
                 "failed rows": f"{record.result.failed_rows:,}",
                 "found by": record.plan_id,
             }
@@ -381,13 +378,13 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
 
 
 def unit_test_event(
-    context: ProjectionContext, test: TestRecord, snapshot: Snapshot
+    context: ProjectionContext, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
     """Return the event for the result of a unit test that ran with a plan."""
     evaluation = unit_test_evaluation(context.catalog, test, snapshot)
     # Dagster keeps one status of a check, which belongs to the published model. So if production
     # has the model, results of unpublished plans and of other environments are observations.
-    if decides(context.store, test):
+    if sets_check_status(context.store, test):
         return evaluation
     ended = "passed" if test.passed else f"failed ({test.summary}), so nothing was published"
     tags = {ENVIRONMENT_TAG: test.environment, PLAN_TAG: test.plan}
@@ -399,8 +396,8 @@ def unit_test_event(
     )
 
 
-def decides(store: StateStore, test: TestRecord) -> bool:
-    """Check whether a test result sets the status of its check, or only belongs to its plan."""
+def sets_check_status(store: StateStore, test: ToldTest) -> bool:
+    """Return whether a unit test's result sets the status of its check in Dagster."""
     shown = store.environments.entry(PRODUCTION, test.model)
     if shown is None:
         return True
@@ -409,7 +406,7 @@ def decides(store: StateStore, test: TestRecord) -> bool:
 
 
 def unit_test_evaluation(
-    catalog: AssetCatalog, test: TestRecord, snapshot: Snapshot
+    catalog: AssetCatalog, test: ToldTest, snapshot: Snapshot
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of a unit test, with the rows that differ."""
     own = UnitTest(test.test, test.model, SourceLocation(Path(test.file)), (), None)
@@ -444,24 +441,21 @@ def unit_test_evaluation(
     )
 
 
-def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[TestRecord]:
-    """Yield two results per unit test: the latest result that sets the status of its check, and
-    the latest of the other results.
-    """
+def last_unit_tests(context: ProjectionContext, busy: Set[str]) -> Iterator[ToldTest]:
+    """Yield the latest result of each unit test that sets its check's status, and of the others."""
     tests = context.catalog.live.tests
     declared = {(name, *_place(test)) for name, own in tests.items() for test in own}
-    latest: dict[tuple[ModelName, str, str, bool], TestRecord] = {}
+    latest: dict[tuple[ModelName, str, str, bool], ToldTest] = {}
     for record in context.store.outbox.with_kind("test") if declared else ():
-        test = TestRecord.from_json(record.subject)
+        test = ToldTest.from_json(record.subject)
         if test.plan not in busy and (test.model, test.test, test.file) in declared:
-            key = (test.model, test.test, test.file, decides(context.store, test))
+            key = (test.model, test.test, test.file, sets_check_status(context.store, test))
             latest.pop(key, None)
             latest[key] = test
     yield from latest.values()
 
 
-def _difference(found: DifferenceRecord) -> str:
-    """Format missing and unexpected rows in one table, marked in the table's first column."""
+def _difference(found: ToldDifference) -> str:
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))

@@ -23,7 +23,7 @@ import dagster as dg
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.ended_runs import EndedRuns
-from vde_dagster.orchestration.events.plans import forget_past
+from vde_dagster.orchestration.events.plans import delete_closed_partitions
 from vde_dagster.orchestration.events.projector import Projector, projection_groups
 from vde_dagster.orchestration.events.provenance import Log, ProjectionContext
 from vde_dagster.orchestration.events.records import (
@@ -53,7 +53,7 @@ NOTHING_NEW = dg.SkipReason("the state has no new records")
 def forwarding_lease(
     store: StateStore, instance: dg.DagsterInstance, wait_seconds: float = 0.0
 ) -> Iterator[None]:
-    """Hold the lease for writing to a Dagster instance.
+    """Hold the lease for forwarding records to one Dagster instance.
 
     Raises ConflictError if another process has the lease.
     """
@@ -65,7 +65,7 @@ def forwarding_lease(
 
 @dataclass(frozen=True, slots=True)
 class OutboxCursor:
-    """Position of a Dagster instance in the outbox.
+    """The last outbox record that the sensor has forwarded to Dagster.
 
     Args:
         number: Last record that was forwarded or left to a run.
@@ -82,7 +82,7 @@ class OutboxCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> OutboxCursor | None:
-        """Parse the output of `str`; returns None for any other text."""
+        """Read the text of a cursor; None for any other text."""
         try:
             values = json.loads(text or "")
             place = str(values["store"]), int(values["number"]), dict(values["runs"])
@@ -102,7 +102,7 @@ class OutboxCursor:
 
 @dataclass
 class OutboxForwarder:
-    """Forwards records of the outbox to a Dagster instance, within a time budget."""
+    """Writes Dagster's events for records of the state's outbox, within a time budget."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -119,7 +119,7 @@ class OutboxForwarder:
 
     @cached_property
     def projector(self) -> Projector:
-        """Projector of records to events."""
+        """The converter of outbox records to Dagster's events."""
         # The first use loads the project.
         catalog = recent_catalog(self.workspace, self.translator)
         return Projector(ProjectionContext(self.workspace, self.instance, catalog, self.log))
@@ -151,11 +151,10 @@ class OutboxForwarder:
         if left is not None or self.store.outbox.last_left():
             waiting = self._unrecorded(number) if left is not None else 0
             self.store.outbox.set_left(run_origin(self.instance, ""), waiting)
-        forget_past(self.workspace, self.instance)
+        delete_closed_partitions(self.workspace, self.instance)
         return OutboxCursor(cursor.store, number, runs, part=self._part)
 
     def _unrecorded(self, number: int) -> int:
-        """Count the partitions without an event, in models filled after record `number`."""
         later = self.store.outbox.since(number, MOST_RECORDS)
         tables = {record.subject["table"] for record in later if record.kind == "fill"}
         catalog = self.projector.context.read_again().catalog

@@ -29,7 +29,7 @@ _ENDED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 @dataclass
 class EndedRuns:
-    """Failed and canceled runs of the last hour, each examined once."""
+    """Failed and canceled runs of the last hour, whose checks must be restored."""
 
     # The ids of examined runs are a cursor in Dagster's database. Times would miss a run that
     # another process marks as failed late.
@@ -87,6 +87,6 @@ def restore_checks(context: ProjectionContext, keys: Set[dg.AssetCheckKey]) -> N
     assets = {key.asset_key for key in keys}
     for name in context.catalog.live.models:
         if context.catalog.key(name) in assets:
-            for event in AuditEvents(context).standing(name):
+            for event in AuditEvents(context).latest_results(name):
                 if event.asset_check_key in keys:
                     reporter.write_alone(event)

@@ -34,8 +34,8 @@ from vde_dagster.state.fills.fills import FillRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """Partition of a version that holds rows.
+class FilledPartition:
+    """A partition of a model's version that has rows, with its latest fill.
 
     Args:
         fill: Latest fill of the partition; if unknown, a record without a plan and a commit.
@@ -52,7 +52,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """Version of a model with its table, from the first environment that contains the version."""
+    """A model's version with its table, and the environments that show the version."""
 
     snapshot: Snapshot
     table: PhysicalTable
@@ -67,7 +67,7 @@ class ServedModel:
 
 @dataclass
 class HeldRanges:
-    """Ranges that a table holds after each fill of a plan.
+    """The time ranges with data in a table after each fill of a plan.
 
     Args:
         read_log: Function that returns the plan's fills, newest first.
@@ -79,7 +79,7 @@ class HeldRanges:
     _held: IntervalSet = field(default_factory=IntervalSet)
 
     def after(self, fill: FillRecord) -> IntervalSet:
-        """Return the ranges that the table holds after a fill.
+        """Return the time ranges with data in the table after a fill.
 
         Fills are passed oldest first.
         """
@@ -131,7 +131,7 @@ def fill_events(
             "vde/saved_seconds": skipped and skipped.seconds,
             "vde/saved_bytes": skipped and skipped.bytes,
             "vde/refresh": refresh and describe_refresh(refresh, done=True),
-            "vde/unread_bytes": (refresh and refresh.unread(fill.bytes_read)) or None,
+            "vde/unread_bytes": (refresh and refresh.unread_bytes(fill.bytes_read)) or None,
             "vde/unspent_seconds": (refresh and refresh.saved_seconds(fill.seconds)) or None,
         }
     )
@@ -162,7 +162,6 @@ def fill_events(
 
 
 def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
-    """Return the link to the notebook that a fill executed, as metadata."""
     page = context.workspace.root / notebook_path(fill.plan_id, fill.table_id, fill.interval)
     return {"vde/page": dg.MetadataValue.notebook(str(page))} if page.is_file() else {}
 
@@ -170,13 +169,13 @@ def _page(context: ProjectionContext, fill: FillRecord) -> dict[str, Any]:
 def filled_event(
     context: ProjectionContext,
     served: ServedModel,
-    filled: Filled,
+    filled: FilledPartition,
     inputs: Mapping[str, str],
     *,
     metadata: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event of one filled partition."""
+    """Return the materialization event of one filled partition."""
     commit = filled.fill.iceberg_snapshot_id
     scope = "partition_" if served.snapshot.is_incremental else ""
     facts = {
@@ -201,13 +200,13 @@ def filled_event(
 def recorded_events(
     context: ProjectionContext,
     served: ServedModel,
-    filled: Sequence[Filled],
+    filled: Sequence[FilledPartition],
     inputs: Mapping[str, str],
     *,
     newest: str | None = None,
     **facts: Any,
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield the events of partitions that a table holds, with the facts of their latest fills.
+    """Yield the materialization events of filled partitions, with figures of their fills.
 
     Args:
         newest: Partition whose event shows rows.
@@ -230,15 +229,16 @@ def recorded_events(
         )
 
 
-def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[Filled]:
-    """List the partitions that a table holds, each with its latest fill."""
-    table, found = served.table, dict[str, Filled]()
+def filled_partitions(context: ProjectionContext, served: ServedModel) -> list[FilledPartition]:
+    """Return the filled partitions of a table, each with its latest fill."""
+    table, found = served.table, dict[str, FilledPartition]()
     for fill in context.store.fills.log(table.id):
         for filled in _touched(context, served, fill, lambda: table.intervals):
             found.setdefault(filled.partition, filled)
     partitions = context.catalog.partitions_of(served.snapshot)
     return [
-        found.get(partition) or Filled(partition, interval, FillRecord(table.id, interval, ""))
+        found.get(partition)
+        or FilledPartition(partition, interval, FillRecord(table.id, interval, ""))
         for partition, interval in partition_keys(partitions, served.key, table.intervals)
     ]
 
@@ -248,11 +248,10 @@ def _touched(
     served: ServedModel,
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
-) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed."""
+) -> list[FilledPartition]:
     partitions = context.catalog.partitions_of(served.snapshot)
     found = [
-        Filled(partition, covered, fill)
+        FilledPartition(partition, covered, fill)
         for partition, covered in touched_keys(partitions, served.key, fill.interval, holds)
     ]
     # The figures of the fill belong to its only partition.
@@ -266,8 +265,7 @@ def _filled_by(
     served: ServedModel,
     fill: FillRecord,
     holds: Callable[[], IntervalSet],
-) -> list[Filled]:
-    """Return the partitions that a fill wrote or completed, with the rows and bytes of each."""
+) -> list[FilledPartition]:
     commit, interval, snapshot = fill.iceberg_snapshot_id, fill.interval, served.snapshot
     found = _touched(context, served, fill, holds)
     column = _time_column(served)
@@ -317,7 +315,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 def missing_fill_events(
     context: ProjectionContext, fill: FillRecord, events: Sequence[dg.AssetMaterialization]
 ) -> Iterator[dg.AssetMaterialization]:
-    """Yield a fill's events of one model, unless Dagster has these or later events."""
+    """Yield the events of a fill that Dagster does not have yet."""
     since = (fill.recorded_at - _CLOCKS_DIFFER).timestamp()
     known: dict[str, list[Mapping[str, str]]] = {}
     for start in range(0, len(events), 100):

@@ -43,7 +43,7 @@ from vde_dagster.state.store import StateStore
 
 
 def stored_plan(store: StateStore, plan_id: str) -> Plan | None:
-    """Return a plan, or None if it or one of its snapshots was deleted."""
+    """Read a plan from the state, or None if it or one of its snapshots was deleted."""
     try:
         return store.plans.load(plan_id)
     except VdeError:
@@ -58,7 +58,7 @@ def plan_tags(plan: Plan | PlanRecord) -> dict[str, str]:
 def page_events(
     context: ProjectionContext, plan: Plan, readers: Readers = MappingProxyType({})
 ) -> tuple[dg.AssetCheckEvaluation, dg.AssetMaterialization]:
-    """Return the check of breaking changes, then the page of a plan."""
+    """Return the events that show a plan in `vde/plan`: the check of breaks, then the page."""
     names = context.names
     estimate = context.workspace.plans.estimate(plan)
     page = dg.AssetMaterialization(
@@ -142,7 +142,7 @@ def rejected_events(
     instance: dg.DagsterInstance, names: Names, record: PlanRecord
 ) -> Iterator[Projected]:
     """Yield the events of a rejected plan, with the person and the reason."""
-    if idle(instance, [record.id]):
+    if plans_without_runs(instance, [record.id]):
         yield NewPartition(names.rejections, record.id)
         yield dg.AssetMaterialization(
             asset_key=names.reject_key,
@@ -152,11 +152,11 @@ def rejected_events(
         )
 
 
-def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
-    """Delete the partitions of dropped environments, and of closed plans without working runs.
+def delete_closed_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]:
+    """Delete the partitions of dropped environments and of plans that cannot be approved anymore.
 
-    A plan is closed when it can no longer be approved. Returns the ids of the plans whose
-    partitions were deleted.
+    Plans that a run works on keep their partitions. Returns the ids of the plans whose partitions
+    were deleted.
     """
     store, reporter = workspace.store, Reporter(workspace, instance)
     names = reporter.names
@@ -169,14 +169,14 @@ def forget_past(workspace: Workspace, instance: dg.DagsterInstance) -> list[str]
         if name not in alive:
             reporter.delete(names.environments, name)
     closed = store.plans.closed_to_approval(known, project_hash(workspace.root)) if known else ()
-    gone = idle(instance, sorted(closed))
+    gone = plans_without_runs(instance, sorted(closed))
     for key in gone:
         reporter.delete(names.plans, key)
     statuses = store.plans.statuses({*known, *rejectable})
     waiting = {key for key in known if key not in gone and statuses.get(key) in OPEN_PLANS}
     # Rejected and waiting plans keep their partition of `vde/reject`.
     past = {key for key in rejectable if statuses.get(key) != "rejected"} - waiting
-    for key in idle(instance, sorted(past)):
+    for key in plans_without_runs(instance, sorted(past)):
         reporter.delete(names.rejections, key)
     reporter.add(names.rejections, sorted(waiting))
     return gone
@@ -204,7 +204,6 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
 
 
 def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName]:
-    """Yield the models whose planned definition is neither in the files nor published."""
     store, files = workspace.store, workspace.snapshots()
     production = store.environments.get(PRODUCTION)
     base = store.environments.get(plan.environment) or production
@@ -218,8 +217,8 @@ def _models_unlike_files(workspace: Workspace, plan: Plan) -> Iterator[ModelName
     yield from sorted((files.keys() & (base.entries.keys() if base else ())) - plan.entries.keys())
 
 
-def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
-    """Return the plans that no run works on or is queued for."""
+def plans_without_runs(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
+    """Return the ids of plans without a running or queued run."""
     return [
         key
         for key in plan_ids

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.unit_testing.test_report import TestRecord
+from vde_dagster.execution.unit_testing.test_report import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents, unit_test_event
 from vde_dagster.orchestration.events.fills import (
     HeldRanges,
@@ -39,7 +39,7 @@ from vde_dagster.orchestration.events.records import (
     NewPartition,
     Projected,
 )
-from vde_dagster.orchestration.events.sync import Comparison, taken_back
+from vde_dagster.orchestration.events.sync import Comparison, tables_changed_by_rollback
 from vde_dagster.orchestration.models.live import Combination
 from vde_dagster.orchestration.names import EVALUATION
 from vde_dagster.planning.environments.environment import Entry, Environment, production_first
@@ -55,7 +55,7 @@ _NOT_PROJECTED = frozenset({"begun", "computed", "broken", "waiting"})
 
 
 def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRecord]]:
-    """Group records for projections: consecutive fills by plan and table, other records alone."""
+    """Group outbox records: consecutive fills by plan and table, other records alone."""
     seen = (record for record in records if record.kind not in _NOT_PROJECTED)
     for kind, found in groupby(seen, key=lambda record: record.kind):
         if kind != "fill":
@@ -74,7 +74,7 @@ def projection_groups(records: Sequence[OutboxRecord]) -> Iterator[list[OutboxRe
 
 @dataclass
 class Projector:
-    """Turns records of the outbox into Dagster's events.
+    """Converts records of the state's outbox to Dagster's events.
 
     Args:
         live_since: Time (UTC) at which the run began to write its own events.
@@ -111,7 +111,7 @@ class Projector:
             if environment is not None:
                 yield from AuditEvents(self.context).audited_alone(subject["run"], environment)
         elif record.kind == "test":
-            result = TestRecord.from_json(subject)
+            result = ToldTest.from_json(subject)
             for snapshot in self.context.store.snapshots.load([result.snapshot]).values():
                 yield unit_test_event(self.context, result, snapshot)
         elif record.kind == "rejected":
@@ -126,7 +126,7 @@ class Projector:
             yield from self._failed(plan, is_own)
 
     def begin(self, plan_id: str, table_id: str) -> None:
-        """Store the id of the event log's newest record before a model runs."""
+        """Remember the newest event in Dagster before a model is filled."""
         plan = self.plan(plan_id)
         # A plan with deferred events needs no record.
         if plan is not None and not self._waits(plan):
@@ -144,7 +144,6 @@ class Projector:
         return self._pointers[plan.id, table_id]
 
     def _waits(self, plan: Plan) -> bool:
-        """Check whether the events of a plan's fills are deferred until the plan ends."""
         # A plan that fills a published table keeps its fills on branches until its publication.
         # Their events wait as long, because events must be in the order of the work.
         if plan.id not in self._waiting:
@@ -157,7 +156,6 @@ class Projector:
         return self._waiting[plan.id]
 
     def _is_shown(self, plan: Plan) -> bool:
-        """Check whether a plan has a page."""
         # Fills on demand have no page, because they need no approval.
         names = self.context.names
         return self.context.instance.has_dynamic_partition(str(names.plans.name), plan.id)
@@ -176,7 +174,6 @@ class Projector:
             yield from page_events(self.context, plan)
 
     def _filled(self, plan: Plan, table_id: str, filled: Set[Interval]) -> Iterator[Projected]:
-        """Yield the events of fills that can be written now."""
         if not self._waits(plan):
             yield from self._fills(plan, table_id, only=filled)
         # Deferred events are written when the plan has ended.
@@ -187,7 +184,6 @@ class Projector:
     def _fills(
         self, plan: Plan, table_id: str, only: Set[Interval] | None = None
     ) -> Iterator[Projected]:
-        """Yield the missing events of a plan's fills of a table."""
         context, fills = self.context, self.context.store.fills
 
         def is_new(part: Interval) -> bool:
@@ -236,7 +232,6 @@ class Projector:
             yield from FilledPartitions.in_batches(events)
 
     def _all_fills(self, plan: Plan) -> Iterator[Projected]:
-        """Yield the missing events of all fills of a plan, parents first."""
         for table_id in self._filled_tables(plan):
             yield from self._fills(plan, table_id)
 
@@ -264,11 +259,10 @@ class Projector:
     def _publication(
         self, environment: Environment, plan: Plan | None, is_own: bool
     ) -> Iterator[tuple[str, Iterator[Projected]]]:
-        """Yield the events of a publication, in named parts."""
         # Each part is read to its end before the next one begins.
         context = self.context
         compared = None
-        if plan is None and (tables := taken_back(context.store, environment)):
+        if plan is None and (tables := tables_changed_by_rollback(context.store, environment)):
             compared = Comparison(context.read_again())
             yield "tables", compared.tables(tables)
         built: set[ModelName] = set()

@@ -39,7 +39,7 @@ Log = logging.Logger | dg.DagsterLogManager
 
 @dataclass(frozen=True)
 class ProjectionContext:
-    """Dagster instance that receives events, and the workspace whose state they describe."""
+    """The Dagster instance to write to, and the workspace whose state is written."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -65,13 +65,13 @@ class ProjectionContext:
         return self.catalog.names
 
     def combination(self, environment: Environment) -> Combination:
-        """Return the definitions and tables of an environment's version."""
+        """Return the snapshots and tables of an environment's version."""
         if (environment.name, environment.publication_id) not in self._combinations:
             self.read_combinations([environment])
         return self._combinations[environment.name, environment.publication_id]
 
     def read_combinations(self, environments: Collection[Environment]) -> None:
-        """Read the definitions and tables of several environments together."""
+        """Read the snapshots and tables of several environments in one query each."""
         known = self.catalog.live.stored
         ids = {entry.snapshot_id for one in environments for entry in one.entries.values()}
         # Definitions never change, tables do.
@@ -101,7 +101,7 @@ class ProjectionContext:
         return self.instance.event_log_storage.get_maximum_record_id()
 
     def latest(self, key: dg.AssetKey, partition: str) -> dg.EventLogRecord | None:
-        """Return the latest event of a partition."""
+        """Return the latest materialization of a partition."""
         wanted = dg.AssetRecordsFilter(key, asset_partitions=[partition])
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
@@ -109,7 +109,9 @@ class ProjectionContext:
 def input_tags(
     context: ProjectionContext, combination: Combination, snapshot: Snapshot, pointer: int | None
 ) -> dict[str, str]:
-    """Return the tags for the inputs of a model's event, including tables behind views.
+    """Return the event tags with the data versions of a model's inputs.
+
+    Tables behind views are included.
 
     Args:
         pointer: The event log's newest record before the model ran.
@@ -133,14 +135,14 @@ def input_tags(
     return tags
 
 
-def reads_anew(
+def reads_other_inputs(
     context: ProjectionContext,
     combination: Combination,
     snapshot: Snapshot,
     inputs: Mapping[str, str],
     latest: Mapping[str, str],
 ) -> bool:
-    """Check whether a version now reads tables or versions that its latest event does not list."""
+    """Return whether a version reads other inputs than its latest event in Dagster lists."""
     inputs_now, inputs_then = (
         {tag for tag in tags if tag.startswith(f"{INPUT_DATA_VERSION_TAG_PREFIX}/")}
         for tags in (inputs, latest)
@@ -164,5 +166,5 @@ def provenance_tags(
 
 
 def data_version(key: str, iceberg_snapshot_id: int | None) -> str:
-    """Return the data version of a filled interval: version and Iceberg commit of its rows."""
+    """Return the data version of a filled partition, such as `3f2a…@7391` with its commit."""
     return key if iceberg_snapshot_id is None else f"{key}@{iceberg_snapshot_id}"

@@ -17,7 +17,7 @@ from vde_dagster.orchestration.events.provenance import (
     ProjectionContext,
     input_tags,
     provenance_tags,
-    reads_anew,
+    reads_other_inputs,
 )
 from vde_dagster.orchestration.events.records import FilledPartitions, NewPartition, Projected
 from vde_dagster.orchestration.models.live import Combination
@@ -85,7 +85,7 @@ def confirmed_events(
     tags: Mapping[str, str],
     preview: Preview | None = None,
 ) -> Iterator[FilledPartitions]:
-    """Yield new events of a model's filled partitions if it reads other tables than before."""
+    """Yield events that list a model's new inputs, if it reads other tables than before."""
     table, key = combination.table(snapshot.name), snapshot.table_version
     served = ServedModel(snapshot, table, combination, ()) if table is not None else None
     filled = filled_partitions(context, served) if served is not None else []
@@ -99,7 +99,7 @@ def confirmed_events(
     asset = context.catalog.key(snapshot.name)
     latest = context.latest(asset, filled[-1].partition if filled else key)
     tags_then = (latest.event_log_entry.tags if latest is not None else None) or {}
-    if latest and not reads_anew(context, combination, snapshot, inputs, tags_then):
+    if latest and not reads_other_inputs(context, combination, snapshot, inputs, tags_then):
         return
     if served is None:
         event = dg.AssetMaterialization(
@@ -119,7 +119,7 @@ def confirmed_events(
 def environment_event(
     context: ProjectionContext, environment: Environment
 ) -> dg.AssetMaterialization:
-    """Return the event of an environment's version: its views, with versions and start times."""
+    """Return the event with the views of an environment's new version."""
     store, name, version = context.store, environment.name, environment.version
     previous = store.versions.at(name, version - 1) if version > 1 else None
     production = environment if name == PRODUCTION else store.environments.get(PRODUCTION)
@@ -148,7 +148,6 @@ def _decides(
     snapshot: Snapshot,
     table: PhysicalTable | None,
 ) -> bool:
-    """Check whether an environment is the first of all environments that show a version."""
     shown = context.store.shown
     if table is None:
         names = shown.environments_with_snapshot(snapshot.id)

@@ -35,7 +35,7 @@ E = TypeVar("E")
 
 
 def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
-    """Yield events to a step, each as a named side effect."""
+    """Yield events to a step; each passes the port for side effects."""
     for event in events:
         with effects.at("dagster.event"):
             # Dagster stores each event before the next one begins.
@@ -44,7 +44,7 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """New partition of a plan or an environment."""
+    """A partition to add for a plan or an environment."""
 
     definition: dg.DynamicPartitionsDefinition
     key: str
@@ -70,8 +70,8 @@ class FilledPartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenAsset:
-    """Asset whose events are wiped."""
+class WipedAsset:
+    """An asset whose events are deleted from Dagster."""
 
     # Dagster cannot delete the events of a single partition.
     key: dg.AssetKey
@@ -80,7 +80,7 @@ class ForgottenAsset:
 
 @dataclass(frozen=True, slots=True)
 class FailedWork:
-    """Partitions to mark as failed.
+    """The partitions that Dagster shows as failed after failed work.
 
     Args:
         message: Error for the run's log.
@@ -96,7 +96,7 @@ class FailedWork:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """Marker at the end of a part of a large record's events."""
+    """A marker after the events of one part of a large publication."""
 
     # A later call can continue after this part.
     key: str
@@ -104,9 +104,7 @@ class FinishedPart:
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
-Projected = (
-    AssetEvent | FilledPartitions | NewPartition | ForgottenAsset | FailedWork | FinishedPart
-)
+Projected = AssetEvent | FilledPartitions | NewPartition | WipedAsset | FailedWork | FinishedPart
 """Dagster's form of an outbox record."""
 _LATEST = 50
 """Number of an asset's latest events to search for an event before writing it."""
@@ -114,7 +112,7 @@ _LATEST = 50
 
 @dataclass
 class Reporter:
-    """Writes events outside of runs, unless Dagster has them."""
+    """Writes events to Dagster without a run, unless Dagster has them."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -137,7 +135,7 @@ class Reporter:
         if isinstance(projected, NewPartition):
             self.add(projected.definition, [projected.key])
             return False
-        if isinstance(projected, ForgottenAsset):
+        if isinstance(projected, WipedAsset):
             self.written["wiped"] += projected.partitions
             with self.effects.at("dagster.wipe"):
                 self.instance.wipe_assets([projected.key])
@@ -145,7 +143,7 @@ class Reporter:
         if isinstance(projected, FailedWork):
             run = self._failed_run(projected)
             if run is not None:
-                self.turn_red(run, projected.partitions)
+                self.mark_failed(run, projected.partitions)
             return run is not None
         if isinstance(projected, FilledPartitions):
             self.write(projected)
@@ -168,8 +166,10 @@ class Reporter:
         with self.effects.at("dagster.event"):
             store_materializations(self.instance, events, step)
 
-    def turn_red(self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]) -> None:
-        """Mark as failed the partitions that a failed run should have materialized."""
+    def mark_failed(
+        self, run: dg.DagsterRun, partitions: Mapping[dg.AssetKey, Sequence[str]]
+    ) -> None:
+        """Show partitions as failed that a failed run should have materialized."""
         # Dagster does this itself only for the assets of asset jobs.
         for key, partition in ((key, name) for key, names in partitions.items() for name in names):
             event = DagsterEvent(
@@ -205,7 +205,7 @@ class Reporter:
             self.instance.delete_dynamic_partition(str(definition.name), key)
 
     def missing_events(self, event: AssetEvent) -> list[AssetEvent]:
-        """Return the events to write for an event, or none if Dagster has it."""
+        """Return an event if Dagster does not have it, otherwise an empty list."""
         kind, newest = self._kind(event), list[AssetEvent]()
         for known in self._recorded_events(event):
             if kind == "checks":
@@ -251,7 +251,6 @@ class Reporter:
                 yield filled.asset_materialization
 
     def _failed_run(self, failed: FailedWork) -> dg.DagsterRun | None:
-        """Return a new run for work that failed outside of Dagster; None if this run exists."""
         tags = {**self.names.tags, **failed.tags}
         if self.instance.get_runs_count(dg.RunsFilter(tags=tags)):
             return None
@@ -286,14 +285,14 @@ def _version(event: AssetEvent) -> int:
 
 
 def run_origin(instance: dg.DagsterInstance, run_id: str) -> str:
-    """Return the origin that the state stores for a run, or for `SENSOR`."""
+    """Return the origin in outbox records of a run of this Dagster instance."""
     named = getattr(instance.run_storage, "get_run_storage_id", None)
     return f"{named() if named is not None else 'dagster'}/{run_id}"
 
 
 @dataclass
 class Origins:
-    """Origins of records: runs of this instance, or other processes."""
+    """Finds the run or process that wrote an outbox record."""
 
     instance: dg.DagsterInstance
     _statuses: dict[str, dg.DagsterRunStatus | None] = field(default_factory=dict)

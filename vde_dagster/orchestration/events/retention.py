@@ -47,7 +47,6 @@ def delete_old_runs(context: ProjectionContext, days: int | None, *, dry_run: bo
 
 
 def _delete_empty_pages(context: ProjectionContext, reporter: Reporter) -> None:
-    """Delete the partitions of published plans that have no page."""
     names, instance = context.names, context.instance
     known = instance.get_dynamic_partitions(str(names.plans.name))
     shown = instance.get_materialized_partitions(names.apply_key)

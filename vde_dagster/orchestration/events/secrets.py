@@ -36,12 +36,11 @@ def without_secrets(event: Event) -> Event:
 
 
 def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts of an event, or of a failure, without secrets in any text of their values."""
+    """Return an event's metadata with the settings' secrets masked."""
     return {name: _masked(value) for name, value in metadata.items()}
 
 
 def _masked(value: Any) -> Any:
-    """Return a value with masked secrets in its texts, including nested texts."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dg.AssetKey):

@@ -29,7 +29,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def guarded_step(function: Step) -> Step:
-    """Return the function of a step with secrets masked in its events, results and errors."""
+    """Wrap a step's function: mask secrets, and turn errors into failures with hints."""
 
     # Dagster stores and shows everything that a step yields, returns and raises.
     @wraps(function)
@@ -48,7 +48,6 @@ def guarded_step(function: Step) -> Step:
 
 @contextmanager
 def _masked_failures() -> Iterator[None]:
-    """Replace an error with secrets in its text, cause or facts by a failure without secrets."""
     try:
         yield
     except dg.RetryRequested:
@@ -73,7 +72,6 @@ _FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFai
 
 @contextmanager
 def _as_failure() -> Iterator[None]:
-    """Convert an error that the user can act on to a failure whose description has the hint."""
     try:
         yield
     except VdeError as error:

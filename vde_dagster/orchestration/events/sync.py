@@ -15,14 +15,14 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.dagster_private import DATA_VERSION_TAG
 from vde_dagster.orchestration.events.checks import AuditEvents, last_unit_tests, unit_test_event
 from vde_dagster.orchestration.events.fills import (
-    Filled,
+    FilledPartition,
     ServedModel,
     filled_partitions,
     recorded_events,
 )
 from vde_dagster.orchestration.events.plans import (
     applied_event,
-    forget_past,
+    delete_closed_partitions,
     page_events,
     rejected_events,
     stored_plan,
@@ -40,10 +40,10 @@ from vde_dagster.orchestration.events.publication import (
 )
 from vde_dagster.orchestration.events.records import (
     FilledPartitions,
-    ForgottenAsset,
     NewPartition,
     Projected,
     Reporter,
+    WipedAsset,
     run_origin,
 )
 from vde_dagster.orchestration.models.catalog import recent_catalog
@@ -57,8 +57,8 @@ from vde_dagster.state.store import StateStore
 _MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 
 
-def taken_back(store: StateStore, environment: Environment) -> set[str]:
-    """Return the ids of tables with rows that a rollback to a version removed or replaced."""
+def tables_changed_by_rollback(store: StateStore, environment: Environment) -> set[str]:
+    """Return the ids of tables whose rows a rollback removed or replaced."""
     begun = store.pins.changed_tables(environment.name, environment.version)
     tables = (begun & environment.tables) - environment.pinned_states.keys()
     return tables | store.outdated.after(environment.published_at) if tables else set()
@@ -66,7 +66,7 @@ def taken_back(store: StateStore, environment: Environment) -> set[str]:
 
 @dataclass
 class Comparison:
-    """Comparison of Dagster's events with the state, by model."""
+    """Compares Dagster's events with the state, model by model."""
 
     context: ProjectionContext
 
@@ -74,7 +74,7 @@ class Comparison:
         self.busy = self.context.busy_plans()
 
     def tables(self, table_ids: Collection[str]) -> Iterator[Projected]:
-        """Yield missing events of some tables, and wipe partitions that no table holds."""
+        """Yield missing events for models of some tables; wipe partitions without data."""
         for name, model in self.context.catalog.live.models.items():
             if any(v.table is not None and v.table.id in table_ids for v in model.versions):
                 yield from self.model(name, wipe=True)
@@ -83,7 +83,7 @@ class Comparison:
         """Yield a model's missing events; if `wipe`, wipe partitions that no table holds."""
         context, catalog = self.context, self.context.catalog
         shown = [version for version in catalog.live.models[name].versions if version.environments]
-        served, held = dict[str, ServedModel](), dict[str, list[Filled]]()
+        served, held = dict[str, ServedModel](), dict[str, list[FilledPartition]]()
         for version in shown:
             if version.table is not None:
                 environment = catalog.live.environments[version.environments[0]]
@@ -102,7 +102,7 @@ class Comparison:
             if partition not in filled.get(partition.partition("|")[0], {partition})
         ]
         if gone and wipe:
-            yield ForgottenAsset(key, len(gone))
+            yield WipedAsset(key, len(gone))
             known = {}
         for version in shown:
             own, items = served.get(version.key), held.get(version.key, [])
@@ -121,7 +121,7 @@ class Comparison:
                 yield from confirmed_events(context, version.snapshot, combination, tags)
 
     def _missing(
-        self, served: ServedModel, newest: Filled, missing: Sequence[Filled]
+        self, served: ServedModel, newest: FilledPartition, missing: Sequence[FilledPartition]
     ) -> Iterator[Projected]:
         context = self.context
         inputs = input_tags(context, served.combination, served.snapshot, context.newest_record())
@@ -162,7 +162,7 @@ _PLANS = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """Numbers of events that a sync wrote, and of partitions that it wiped.
+    """How many events `vde sync` wrote, and how many partitions it wiped.
 
     Args:
         compared: Last finished step of the comparison.
@@ -227,7 +227,7 @@ def sync(
     complete = done == len(steps)
     if complete:
         recording.complete()
-        forget_past(workspace, instance)
+        delete_closed_partitions(workspace, instance)
     else:
         recording.add(0)
     compared = steps[done - 1].key if done else ""
@@ -236,7 +236,7 @@ def sync(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the comparison of all events with the state.
+    """One part of the comparison between Dagster's events and the state.
 
     Args:
         key: Unique name, after which a later comparison can continue.
@@ -250,7 +250,6 @@ class Step:
 
 
 def _steps(context: ProjectionContext, wipe: bool) -> list[Step]:
-    """List the steps of the comparison of all events with the state, in the order of the events."""
     store, live = context.store, context.catalog.live
     steps = [Step(str(name), partial(_model, context, name, wipe), name) for name in live.models]
     for name in live.environments:
@@ -293,7 +292,6 @@ def version_events(context: ProjectionContext, name: str, number: int) -> Iterat
 
 
 def _plans(context: ProjectionContext) -> Iterator[Projected]:
-    """Yield the pages of plans that can still be approved, or were applied."""
     store, names = context.store, context.names
     busy = context.busy_plans()
     recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]

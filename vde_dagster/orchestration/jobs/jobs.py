@@ -14,7 +14,7 @@ from vde_dagster.errors import UsageError, VdeError
 from vde_dagster.execution.environments.environments import FreezeResult
 from vde_dagster.execution.environments.rollback import RollbackResult
 from vde_dagster.execution.plans.due_work import pending_work
-from vde_dagster.execution.published_version import find_similar_environment
+from vde_dagster.execution.published_version import likely_meant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.config import (
     AutoApplyConfig,
@@ -29,7 +29,11 @@ from vde_dagster.orchestration.config import (
 )
 from vde_dagster.orchestration.dagster_private import job_assets
 from vde_dagster.orchestration.events.applying import Launcher, Work
-from vde_dagster.orchestration.events.plans import forget_past, page_events, require_proposed
+from vde_dagster.orchestration.events.plans import (
+    delete_closed_partitions,
+    page_events,
+    require_proposed,
+)
 from vde_dagster.orchestration.events.provenance import ProjectionContext
 from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.retention import delete_old_runs
@@ -172,7 +176,7 @@ def _job(name: str, config: type[dg.Config], description: str) -> Callable[[Body
 
 def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
     target, options = config.target(), config.options()
-    meant = None if config.create else find_similar_environment(workspace.store, target)
+    meant = None if config.create else likely_meant(workspace.store, target)
     if meant is not None:
         raise UsageError(
             f"environment '{target}' does not exist; did you mean '{meant}'?",
@@ -182,7 +186,6 @@ def _planned(workspace: Workspace, config: PlanConfig) -> Plan:
 
 
 def _show(work: Work, plan: Plan) -> Iterator[Any]:
-    """Add a plan's partition and page."""
     context = work.context
     if plan.is_empty:
         missing = pending_work(work.workspace, plan)
@@ -262,13 +265,12 @@ def auto_apply(work: Work, config: AutoApplyConfig) -> Iterator[Any]:
 
 
 def _apply(work: Work, plan: Plan, **options: Any) -> Iterator[Any]:
-    """Apply a plan in this step, and yield the event of its approval."""
     if not plan.is_empty:
         run = work.context.run
-        work.reporter.turn_red(run, {work.names.apply_key: [plan.id]})
+        work.reporter.mark_failed(run, {work.names.apply_key: [plan.id]})
         who = Launcher.from_run(run.tags, plan=plan).name
         yield from work.apply(plan, who=who, **options)
-        forget_past(work.workspace, work.projection.instance)
+        delete_closed_partitions(work.workspace, work.projection.instance)
     yield dg.Output(plan.id)
 
 
@@ -284,7 +286,7 @@ def rollback(work: Work, config: RollbackConfig) -> Iterator[Any]:
     )
     _log(work.context.log, done, rollback_sentence(done), rollback_notes(done))
     yield from work.new_events()
-    forget_past(work.workspace, work.projection.instance)
+    delete_closed_partitions(work.workspace, work.projection.instance)
     yield dg.Output(done.environment.version)
 
 
@@ -320,7 +322,7 @@ def janitor(work: Work, config: JanitorConfig) -> Iterator[Any]:
     """Drop data that no kept version of any environment uses."""
     report = work.workspace.maintenance.janitor(dry_run=config.dry_run)
     old = delete_old_runs(work.projection, config.keep_runs_days, dry_run=config.dry_run)
-    forget_past(work.workspace, work.projection.instance)
+    delete_closed_partitions(work.workspace, work.projection.instance)
     refresh_after(work.context, work.workspace)
     work.context.log.info(janitor_section(report).title)
     metadata = janitor_metadata(report)
@@ -343,7 +345,7 @@ def drop_environment(work: Work, config: DropConfig) -> Iterator[Any]:
     work.workspace.environments.drop(config.environment)
     message = f"the next cleanup (job vde_janitor) drops {config.environment}"
     work.context.log.info(message)
-    forget_past(work.workspace, work.projection.instance)
+    delete_closed_partitions(work.workspace, work.projection.instance)
     yield dg.Output(None)
 
 
@@ -413,7 +415,7 @@ def _tick(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """End of a job's run, with the environment and the plan from the run's tags."""
+    """The result of a job's run, for `notify` of `vde_definitions`."""
 
     succeeded: bool
     job: str

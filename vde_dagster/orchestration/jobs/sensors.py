@@ -28,7 +28,7 @@ from vde_dagster.orchestration.events.consumer import (
     OutboxCursor,
     forward_outbox,
 )
-from vde_dagster.orchestration.events.plans import forget_past, plan_tags
+from vde_dagster.orchestration.events.plans import delete_closed_partitions, plan_tags
 from vde_dagster.orchestration.events.records import SENSOR, Reporter, run_origin
 from vde_dagster.orchestration.jobs.jobs import AUTO_APPLY
 from vde_dagster.orchestration.location_refresh import refresh
@@ -86,7 +86,6 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
 def _with_warning(
     result: dg.SensorResult | dg.SkipReason, warning: str
 ) -> dg.SensorResult | dg.SkipReason:
-    """Append a warning to the message of a tick, if it has a message."""
     if isinstance(result, dg.SkipReason):
         return dg.SkipReason(f"{result.skip_message}. {warning}")
     if isinstance(result.skip_reason, dg.SkipReason):
@@ -98,7 +97,7 @@ def _with_warning(
 def evaluate(
     root: Path, cursor: str | None, instance: dg.DagsterInstance, quiet_seconds: float = 0.0
 ) -> dg.SensorResult | dg.SkipReason:
-    """Check the files once; plan changes and request the pages of new plans."""
+    """Check the project's files once; plan changes, and request runs that show the new plans."""
     try:
         found = project_hash(root)
         # The cursor is the hash of all files, followed by the plans of these files that await
@@ -126,7 +125,7 @@ def evaluate(
                 if not plan.is_empty:
                     reporter.add_plan(plan.id)
             # This withdraws the plans of earlier files.
-            withdrawn = forget_past(workspace, instance)
+            withdrawn = delete_closed_partitions(workspace, instance)
     except VdeError as error:
         # The cursor stays, so the next tick checks again.
         raise dg.Failure(str(error)) from error
@@ -142,7 +141,6 @@ def _result(
     planned: Sequence[tuple[Plan, AutoApply]] | None,
     left: Sequence[str],
 ) -> dg.SensorResult:
-    """Request the pages of new plans, and runs that apply plans automatically."""
     requests = []
     plans = [(plan, policy) for plan, policy in planned or () if not plan.is_empty]
     made = [plan.id for plan, _ in plans]
@@ -169,7 +167,7 @@ def _result(
 
 
 def applies_itself(plan: Plan, policy: AutoApply) -> bool:
-    """Check whether the project's policy applies a plan automatically.
+    """Return whether the setting `auto_apply` applies a plan without an approval.
 
     Args:
         policy: `never`; `reuse`: if nothing is computed; `non_breaking`: also if only columns or

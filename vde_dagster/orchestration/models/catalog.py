@@ -28,7 +28,7 @@ from vde_dagster.project.model import Audit
 
 @dataclass(frozen=True)
 class AssetCatalog:
-    """Names and partitions of everything in a code location.
+    """The asset keys, specs and partitions of all models in a code location.
 
     Args:
         specs: The translator's spec of each model.
@@ -81,7 +81,7 @@ _MOST_RECENT = timedelta(minutes=10)
 
 
 def recent_catalog(workspace: Workspace, translator: VdeTranslator) -> AssetCatalog:
-    """Return the catalog of the last call in this process if nothing changed since."""
+    """Return the catalog of the last call, or load it again if files or state changed."""
     # Every change of the state adds a record to the outbox, except the expiry of an environment.
     store, now = workspace.store, datetime.now(timezone.utc)
     known, expired = store.outbox.number(), sorted(store.environments.expired())
@@ -234,7 +234,7 @@ def touched_keys(
     interval: Interval,
     holds: Callable[[], IntervalSet],
 ) -> list[tuple[str, Interval]]:
-    """List the partitions that are filled after a fill, each with its range.
+    """Return the partitions that a fill completes, each with its range.
 
     Args:
         holds: Function that returns the intervals that the table holds after the fill.
@@ -250,8 +250,10 @@ def touched_keys(
     return list(partition_keys(partitions, version, ranges))
 
 
-def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
-    """Convert the partitions of a run to ranges to fill, by version."""
+def requested_ranges(
+    partitions: dg.PartitionsDefinition, keys: Iterable[str]
+) -> dict[str, IntervalSet]:
+    """Return the time ranges of a run's selected partitions, by version."""
     ranges: dict[str, list[Interval]] = {}
     for key in keys:
         if isinstance(partitions, dg.MultiPartitionsDefinition):
@@ -268,7 +270,6 @@ def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[
 
 @lru_cache(maxsize=4096)
 def _count_times(times: dg.PartitionsDefinition) -> int:
-    """Return the number of partitions in a time dimension."""
     # Counting takes long, so it is done once for all models with the same dimension.
     return times.get_num_partitions()
 
@@ -278,7 +279,7 @@ def partition_mapping(
     parent: LiveModel,
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
 ) -> dg.PartitionMapping | None:
-    """Return the mapping from a child's partitions to the parent's partitions that they read."""
+    """Return which partitions of a parent each partition of a child reads."""
     upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
     if upstream is None or downstream is None:
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
-from vde_dagster.execution.plans.gather_state import reuse_production_tables
+from vde_dagster.execution.plans.gather_state import resolve_against_production
 from vde_dagster.planning.environments.environment import (
     PRODUCTION,
     Entry,
@@ -80,7 +80,6 @@ class LiveVersion:
 
 @lru_cache(maxsize=1024)
 def _without_files(readers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the environments among readers."""
     # Many versions have equal readers, so the result is cached.
     return tuple(reader for reader in readers if reader != WORKING_COPY)
 
@@ -109,7 +108,7 @@ class LiveModel:
 
     @property
     def published(self) -> Snapshot | None:
-        """Definition that readers see: production's, or else the first environment's."""
+        """The definition in production, or else in the first environment."""
         shown = [version for version in self.versions if version.environments]
         first = [version for version in shown if PRODUCTION in version.environments]
         return (first or shown)[0].snapshot if shown else None
@@ -133,7 +132,7 @@ class LiveModel:
 
 @dataclass(frozen=True, slots=True)
 class LiveProject:
-    """Every model of the working copy or an environment.
+    """All models of the project's files and of the environments.
 
     Args:
         models: Models by name, parents first.
@@ -157,7 +156,7 @@ class LiveProject:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Definitions and tables of the models in one version of an environment."""
+    """The snapshot and table of each model in one version of an environment."""
 
     served: Mapping[ModelName, tuple[Snapshot, PhysicalTable | None]]
 
@@ -190,7 +189,7 @@ class Combination:
         return version_key(*self.served[name]) if name in self.served else None
 
     def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
-        """Return the sorted tables that a model reads only through views and embedded models."""
+        """Return the tables that a model reads through views or embedded models, sorted."""
         visited: set[ModelName] = {snapshot.name, *snapshot.model.depends_on}
 
         def through(view: Snapshot | None) -> Iterator[ModelName]:
@@ -389,7 +388,6 @@ def load_live_models(
 
 
 def _approved_plans(store: StateStore) -> list[Plan]:
-    """Return the plans being applied, and plans that failed after they created a table."""
     found = []
     for record in store.plans.approved():
         try:
@@ -407,7 +405,6 @@ def _affected_models(
     models: Mapping[ModelName, Model],
     published: Mapping[ModelName, Snapshot],
 ) -> list[ModelName]:
-    """Return the models that an error belongs to: models of its file, current or published."""
     if problem.location is None:
         return []
     path = Path(problem.location.path)
@@ -425,11 +422,10 @@ def _build(
     published: Mapping[ModelName, Snapshot],
     errors: dict[ModelName, str],
 ) -> dict[ModelName, Snapshot]:
-    """Build the working copy's snapshots, without models that have errors."""
     while True:
         try:
             alone = workspace.snapshots_of(models, warnings=[])
-            return reuse_production_tables(workspace, models, alone)
+            return resolve_against_production(workspace, models, alone)
         except ProjectError as error:
             wrong = _by_model(error, models)
             if not wrong:
@@ -447,7 +443,6 @@ def _build(
 def _by_model(
     error: ProjectError, models: Mapping[ModelName, Model]
 ) -> dict[ModelName, list[ProjectError]]:
-    """Return errors by model."""
     # Each error belongs to the last model that begins above its line.
     wrong: dict[ModelName, list[ProjectError]] = {}
     for mistake in error.mistakes:

@@ -14,7 +14,7 @@ from vde_dagster.state.store import StateStore
 
 
 def filled_counts(catalog: AssetCatalog) -> dict[ModelName, int]:
-    """Count the partitions that the published versions of each model hold."""
+    """Count the filled partitions of each model's published versions."""
 
     def count(version: LiveVersion) -> int:
         if version.table is None:
@@ -55,7 +55,7 @@ def with_recording_note(catalog: AssetCatalog, store: StateStore) -> AssetCatalo
 
 @dataclass
 class Recording:
-    """Counter of the partitions that a sync still has to record.
+    """Counts the partitions whose events a sync still has to write.
 
     Args:
         consumer: Name of the Dagster instance in the state.
@@ -85,6 +85,6 @@ class Recording:
             self.left = self._open
 
     def complete(self) -> None:
-        """Store the fact that all partitions have been recorded."""
+        """Store that the events of all partitions are written."""
         self.left = 0
         self.store.outbox.set_left(self.consumer, 0)

@@ -500,7 +500,6 @@ class VdeTranslator:
 
 
 def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
-    """Return the rows of the lineage table, including columns that only select rows."""
     return [
         {
             "column": read.output or "*rows*",
@@ -512,6 +511,5 @@ def _lineage_rows(snapshot: Snapshot) -> list[dict[str, object]]:
 
 
 def _reader_key(reader: Exposure) -> tuple[str, ...]:
-    """Return the key parts of an exposure, sync or metric."""
     name = dagster_name(reader.name) if reader.what == "exposure" else reader.name
     return reader.what, name

@@ -90,7 +90,6 @@ _VIEWS = dg.TableSchema(
 
 
 def _data(changes: Sequence[VersionChange], names: Names) -> dict[str, Any]:
-    """Describe the data that the version changed, and list the versions up to it."""
     if not changes:
         return {}
     data, history = data_section(changes[0].data), history_section(changes[:LISTED])

@@ -47,7 +47,6 @@ def janitor_event(
 
 
 def _table(decisions: Iterable[Decision]) -> str:
-    """Format decisions within the width of Dagster's metadata."""
     rows = [
         (
             f"**{one.outcome}**" if one.outcome == "failed" else _outcome(one),

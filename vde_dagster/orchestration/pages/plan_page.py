@@ -36,12 +36,12 @@ from vde_dagster.orchestration.pages.report_text import (
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.plan.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshots.snapshot import Snapshot
-from vde_dagster.reports.document import units
+from vde_dagster.reports.document import count_units
 from vde_dagster.reports.markdown import short_name
 from vde_dagster.reports.plan import (
     Readers,
     break_sentences,
-    breaking,
+    breaking_models,
     plan_report,
     risks,
 )
@@ -62,7 +62,7 @@ def plan_metadata(
     readers: Readers = MappingProxyType({}),
     names: Names = SHORT,
 ) -> dict[str, Any]:
-    """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
+    """Return the metadata that shows a plan: Markdown, versions, figures, and the plan as JSON.
 
     Args:
         readers: Assets that read the models and are not models, see `find_readers`.
@@ -103,7 +103,8 @@ def plan_metadata(
         "vde/computes": len(plan.computed),
         "vde/skips": len(plan.builds) - len(plan.computed),
         "vde/intervals": sum(
-            units(plan.snapshots[model.snapshot_id or ""], model.intervals) for model in plan.builds
+            count_units(plan.snapshots[model.snapshot_id or ""], model.intervals)
+            for model in plan.builds
         ),
         "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
@@ -120,7 +121,7 @@ def _estimated_seconds(estimate: Estimate) -> Callable[[PlannedModel], float | N
 def published_metadata(
     store: StateStore, plan: Plan, published: Environment, names: Names
 ) -> dict[str, Any]:
-    """Return the page of a published plan."""
+    """Return the metadata that shows a plan after its publication."""
     version = f"`{published.name}` version {published.version}"
     link = names.link(names.environment_key, published.name, version)
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
@@ -172,7 +173,9 @@ def readers_in_location(
 
 def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
     """Return the check that warns of breaking changes, for the asset of plans."""
-    found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
+    found = {model.name for model in breaking_models(plan)} | {
+        broken.model for broken in plan.breaks
+    }
     text = [*break_sentences(plan, readers), *risks(plan)]
     return dg.AssetCheckEvaluation(
         key,
@@ -191,7 +194,6 @@ def breaking_check(plan: Plan, readers: Readers, key: dg.AssetKey) -> dg.AssetCh
 def _versions_before(
     store: StateStore, plan: Plan, previous: Mapping[str, Snapshot]
 ) -> dict[ModelName, str]:
-    """Return the environment's version of each model that changes."""
     base = store.versions.at(plan.environment, plan.base_version) if plan.base_version else None
     if base is None:
         return {}
@@ -248,7 +250,6 @@ def checks_by_spark(
 
 
 def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Let Spark analyze the queries that a plan changes, and return the result of the check."""
     from vde_dagster.execution.plans.analyse_queries import analyse_plan
 
     found = analyse_plan(workspace, plan)
@@ -265,7 +266,6 @@ def _queries(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any
 
 
 def _tests(workspace: Workspace, plan: Plan) -> tuple[bool, str, dict[str, Any]]:
-    """Run the unit tests of changed models, and return the result of the check."""
     # Spark starts only for tests that have not passed before.
     ended = [one.result for one in workspace.plans.test(plan)]
     failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
@@ -317,7 +317,6 @@ def _title(plan: Plan, most: int = 3) -> str:
 
 
 def _age(made: datetime, now: datetime) -> str:
-    """Return a plan's creation time, with its age unless it is new."""
     minutes = int((now - made).total_seconds() // 60)
     text = f"made {made:%Y-%m-%d %H:%M} UTC"
     if minutes < 2:

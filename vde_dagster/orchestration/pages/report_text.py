@@ -58,7 +58,7 @@ def short_markdown(report: Report, names: Names, *, is_open: bool = True) -> str
 
 
 def change_texts(report: Report) -> list[str]:
-    """Return the text below each row of a model whose definition was edited."""
+    """Return the reasons and the diff of each model whose file was edited."""
     return [row_markdown(row) for section in report.work for row in section.rows if row.diff]
 
 
@@ -77,7 +77,7 @@ def _title(report: Report, names: Names, is_open: bool) -> str:
 
 
 def section_table(section: Section, names: Names, most: int = MAX_ROWS) -> str:
-    """Format the rows of a section without its title."""
+    """Write a section's rows as a Markdown table, without its title."""
     rows = [[_linked(cell, names) for cell in row.cells] for row in section.rows[:most]]
     table = plain_table(section.columns, rows, narrow=True)
     return "\n".join([table, *more_rows(len(section.rows), most)])

@@ -40,9 +40,9 @@ from vde_dagster.planning.environments.environment import (
 )
 from vde_dagster.planning.intervals.cadence import ALWAYS
 from vde_dagster.planning.intervals.interval import IntervalSet
-from vde_dagster.planning.plan.compare_snapshots import Reasons, classify
+from vde_dagster.planning.plan.compare_snapshots import ChangeReasons, classify_change
 from vde_dagster.planning.plan.missing_intervals import Window, infer_starts, missing_intervals
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.reports.reasons import describe_reason, describe_refresh
 from vde_dagster.state.environments.pins import Pin, load_filled
@@ -57,13 +57,13 @@ Pair = tuple[Entry | None, Entry | None]
 
 
 def ranges(intervals: IntervalSet) -> tuple[Range, ...]:
-    """Convert ranges to plain values."""
+    """Convert a set of intervals to the document's values."""
     return tuple(Range(one.start, one.end) for one in intervals)
 
 
 @dataclass(eq=False)
 class EnvironmentContents:
-    """Contents of some environments, read in a few queries.
+    """Reads environments and their tables for a document, in a few queries.
 
     Args:
         shown: Current or earlier versions, one per environment.
@@ -116,7 +116,6 @@ class EnvironmentContents:
         )
 
     def _is_first(self, name: str, version: int) -> bool:
-        """Check whether a version is the first version of an environment."""
         pairs = self._changed[name].get(version, {}).values()
         return version == 1 and not any(old for _, old in pairs)
 
@@ -125,7 +124,7 @@ class EnvironmentContents:
         production = next((one for one in self.shown if one.name == PRODUCTION), None)
         since = self.workspace.store.versions.entry_times
         for one in self.shown:
-            snapshots = in_order(self._snapshots(one))
+            snapshots = sort_parents_first(self._snapshots(one))
             window = Window(self.as_of, default_start=self.workspace.settings.start_time)
             starts = infer_starts(snapshots, window)
             begun = since(one.name, one.version)
@@ -194,7 +193,7 @@ class EnvironmentContents:
         if table is None:
             return IntervalSet()
         unit = self.snapshots[entry.snapshot_id].cadence.unit
-        return table.counted_by(unit).available
+        return table.with_ranges_for_unit(unit).available
 
     def _against(
         self, entry: Entry, production: Environment | None
@@ -205,7 +204,7 @@ class EnvironmentContents:
         before = self.snapshots.get(old.snapshot_id) if old is not None else None
         if old is not None and (before is None or old.snapshot_id == entry.snapshot_id):
             return None, None
-        change, category = classify(self.snapshots[entry.snapshot_id], before)
+        change, category = classify_change(self.snapshots[entry.snapshot_id], before)
         return change.value, category.value if category is not None else None
 
     def recent_publications(self) -> Iterator[Publication]:
@@ -232,7 +231,7 @@ class EnvironmentContents:
                 )
 
     def differences(self) -> Iterator[EnvironmentDifference]:
-        """Yield the differences of pairs of environments, in both directions."""
+        """Yield the differences between each two environments, in both directions."""
         # Pairs without differences are left out, unless one side is a version in `compared`.
         named = [(f"{one.name}@{one.version}" if self.is_past else one.name, one)
                  for one in self.shown]  # fmt: skip
@@ -258,7 +257,6 @@ class EnvironmentContents:
                 yield EnvironmentDifference(name, other, found, tables, data)
 
     def _rows_differ(self, new: Environment, old: Environment) -> Iterator[RowsDiffer]:
-        """Yield the models whose rows differ."""
         # If both sides show the current state of one table, its rows are equal.
         live = {id(one) for one in self.shown if not self.is_past}
         are_live = {id(new), id(old)} <= live
@@ -268,7 +266,6 @@ class EnvironmentContents:
                 yield RowsDiffer(str(one.name), one.before, one.after, one.added, one.removed)
 
     def _differences(self, pairs: Mapping[ModelName, Pair]) -> Iterator[DefinitionDifference]:
-        """Yield the models with different definitions, with reasons if both snapshots are known."""
         ids = {
             name: (new.snapshot_id if new else None, old.snapshot_id if old else None)
             for name, (new, old) in pairs.items()
@@ -283,10 +280,10 @@ class EnvironmentContents:
             for name, (new, old) in found.items()
             if new is not None and old is not None
         }
-        changes = Reasons(both)
+        changes = ChangeReasons(both)
         reasons = {
             name: changes.explain(*both[name])
-            for name in in_order({name: new for name, (new, _) in both.items()})
+            for name in sort_parents_first({name: new for name, (new, _) in both.items()})
         }
         for name in sorted(ids):
             new, old = found[name]
@@ -298,7 +295,7 @@ class EnvironmentContents:
                     str(name), "modified", None, ids[name][1], ids[name][0], (), (), (), ()
                 )
                 continue
-            change, category = classify(new, old)
+            change, category = classify_change(new, old)
             columns = Difference(name, change, category, new, old).columns if name in both else {}
             yield DefinitionDifference(
                 str(name),
@@ -333,7 +330,6 @@ class EnvironmentContents:
         return found
 
     def _types(self, one: Environment, entry: Entry) -> dict[str, str]:
-        """Return the type of each column of an entry's table or view, by lower-case name."""
         workspace, table = self.workspace, self.tables.get(entry.table_id or "")
         if table is None:
             stored = workspace.store.snapshots.view_types([entry.snapshot_id])

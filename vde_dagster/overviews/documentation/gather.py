@@ -44,7 +44,7 @@ def gather_document(
     publications: int = PUBLICATIONS,
     fills: int = FILLS,
 ) -> Document:
-    """Gather the document of a project's files, or of an environment.
+    """Read the documentation of a project's files, or of one environment.
 
     Args:
         of: Environment or version (`prod@41`) to document from its stored definitions, without
@@ -99,7 +99,6 @@ def gather_document(
 
 
 def _declared_exposures(workspace: Workspace) -> Sequence[Exposure]:
-    """Return the exposures in the project's files, or none if the files cannot be read."""
     try:
         return workspace.readable_project.exposures
     except VdeError:
@@ -112,7 +111,7 @@ def document_models(
     tests: Iterable[UnitTest] = (),
     published: Callable[[Snapshot], Mapping[str, str]] | None = None,
 ) -> list[DocumentedModel]:
-    """Return snapshots as documented models, in their order.
+    """Describe the models of snapshots for a document, in the same order.
 
     Args:
         snapshots: Parents before children.
@@ -149,7 +148,6 @@ def document_models(
 def _columns(
     snapshot: Snapshot, described: Mapping[str, Mapping[str, DocumentedColumn]]
 ) -> tuple[DocumentedColumn, ...]:
-    """Return a snapshot's columns."""
     # A copied column without a description inherits one.
     copied: dict[str, list[tuple[str, str]]] = {}
     made: set[str] = set()

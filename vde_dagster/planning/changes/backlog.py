@@ -15,7 +15,7 @@ FIRST_FILL = "it is the first fill of the table"
 
 @dataclass(frozen=True, slots=True)
 class TableBacklog:
-    """Rows added to and removed from one table, according to the summaries of its commits.
+    """The rows that commits added to and removed from one input table since a fill.
 
     Args:
         table: The model that owns the table, or the name of an external table.
@@ -35,7 +35,7 @@ class TableBacklog:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Changes of a model's inputs that its next fill processes.
+    """The changes of input tables that a model's next fill processes.
 
     Args:
         since: Time (UTC) of the model's last recorded fill, or of its last check without new data.

@@ -32,7 +32,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the later version, with the matching column of the earlier version or None."""
+    """A column of a view's later version, with its counterpart in the earlier version or None."""
 
     after: ViewColumn
     before: ViewColumn | None
@@ -100,7 +100,12 @@ def pair_columns(
             if place in found:
                 continue
             match = next(
-                (i for i, one in left.items() if rule(one, column) and _goes_on(one, column)), None
+                (
+                    i
+                    for i, one in left.items()
+                    if rule(one, column) and _continues_column(one, column)
+                ),
+                None,
             )
             if match is not None:
                 found[place] = left.pop(match)
@@ -111,13 +116,13 @@ _ANY_OF_ITS_KIND = frozenset({"int", "integer", "string", "timestamp", "timestam
 """Types that hold every value of the types that Iceberg stores in the same way."""
 
 
-def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:
-    if written_alike(before.type, after.type) or widens_in_place(before.type, after.type):
+def _continues_column(before: ViewColumn, after: ViewColumn) -> bool:
+    if is_same_type_text(before.type, after.type) or widens_in_place(before.type, after.type):
         return True
     return after.type.lower() in _ANY_OF_ITS_KIND and same_type(before.type, after.type)
 
 
-def written_alike(one: str, other: str) -> bool:
+def is_same_type_text(one: str, other: str) -> bool:
     """Return whether two types are equal, except for spaces and the case of type names.
 
     >>> written_alike("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
@@ -138,7 +143,7 @@ _TYPE_WORD = re.compile(r"\b\w+\b(?!:)")
 def column_events(
     before: Sequence[ViewColumn], pairs: Sequence[ColumnPair]
 ) -> Iterator[ColumnEvent]:
-    """Yield the changes of columns that a copy of the earlier version has to make."""
+    """Yield the column changes to apply to a copy of a view's earlier version."""
     kept = {pair.before for pair in pairs}
     for column in before:
         if column not in kept:
@@ -150,5 +155,5 @@ def column_events(
             continue
         if old.name != new.name:
             yield ColumnEvent("renamed", new.name, old.name, new.type)
-        if not written_alike(old.type, new.type):
+        if not is_same_type_text(old.type, new.type):
             yield ColumnEvent("retyped", new.name, old.type, new.type)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vde_dagster.base.names import quote
-from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
+from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, is_same_type_text
 from vde_dagster.planning.tables.pinned_reads import KeptCommit
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
-    """Consecutive commits of a table, to apply or to undo.
+class CommitSpan:
+    """Consecutive commits of a table whose row changes are applied or undone.
 
     Args:
         since: The Iceberg snapshot before the first commit; None for the empty table.
@@ -29,8 +29,8 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
-class ByLineage:
-    """Comparison by row lineage: rows written after `older`, and the rows that they replaced.
+class LineageComparison:
+    """Two Iceberg snapshots to compare by row lineage, as rows written after `older`.
 
     Args:
         older: The Iceberg snapshot that is an ancestor of `newer`.
@@ -45,10 +45,10 @@ class ByLineage:
     forwards: bool
 
 
-def read_by(
+def choose_comparison(
     before: Sequence[KeptCommit], after: Sequence[KeptCommit], *, pinned_only: bool = False
-) -> tuple[Leg, ...] | ByLineage | None:
-    """Choose the method of comparing two snapshots of one table.
+) -> tuple[CommitSpan, ...] | LineageComparison | None:
+    """Choose how to find the rows that differ between two snapshots of one table.
 
     Args:
         before: Commits up to the earlier version's snapshot, newest first, without expired ones;
@@ -78,12 +78,14 @@ def read_by(
         and _is_less([*back, *forth], [*before[:1], *after[:1]])
     ):
         return tuple(
-            Leg(part[-1].parent_id, part[0].snapshot_id, part is forth) for part in changed
+            CommitSpan(part[-1].parent_id, part[0].snapshot_id, part is forth) for part in changed
         )
     if before and after and not (back and forth):
         older, newer = (before[0], after[0]) if forth else (after[0], before[0])
         if older.has_lineage and newer.has_lineage:
-            return ByLineage(older.snapshot_id, newer.snapshot_id, older.sequence, bool(forth))
+            return LineageComparison(
+                older.snapshot_id, newer.snapshot_id, older.sequence, bool(forth)
+            )
     return None
 
 
@@ -114,7 +116,7 @@ def _is_less(moved: Sequence[KeptCommit], ends: Sequence[KeptCommit]) -> bool:
 
 Change = Literal["insert", "delete", "update_before", "update_after", "resync"]
 
-CHANGE_COLUMNS = (
+MARKS = (
     ("_change_type", "STRING"),
     ("_change_ordinal", "INT"),
     ("_commit_snapshot_id", "BIGINT"),
@@ -125,8 +127,8 @@ CHANGE_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The changes from one version to the next.
+class VersionStep:
+    """The step from one published version of a view to the next.
 
     Args:
         ordinal: Number of the step, from 0.
@@ -139,8 +141,8 @@ class Step:
     version: int
     publication_id: str | None
 
-    def marks(self, change: str) -> str:
-        """Write the columns that describe a change, which come before the model's columns.
+    def write_change_columns(self, change: str) -> str:
+        """Write the columns of a change, such as its kind and version, before the model's columns.
 
         `change` is an SQL expression for the kind of the change.
         """
@@ -154,7 +156,7 @@ class Step:
         )
         return ", ".join(
             f"CAST({value} AS {type_}) AS {quote(name)}"
-            for value, (name, type_) in zip(values, CHANGE_COLUMNS, strict=True)
+            for value, (name, type_) in zip(values, MARKS, strict=True)
         )
 
 
@@ -163,7 +165,7 @@ LOGS = 1 << len("changes")
 """Maximum number of Iceberg changelogs that one query can read."""
 
 
-def spelled_apart(query: str, used: set[int] | None = None) -> str:
+def vary_changelog_names(query: str, used: set[int] | None = None) -> str:
     """Give each changelog table that a query reads a different capitalization.
 
     Args:
@@ -200,7 +202,7 @@ def spelled_apart(query: str, used: set[int] | None = None) -> str:
 
 
 def is_comparable(type_: str) -> bool:
-    """Return whether rows can be compared by a column of a type."""
+    """Return whether Spark can compare rows by a column of this type."""
     # A variant cannot be compared, even nested in a type.
     lowered = type_.lower()
     return "variant" not in lowered or lowered == "variant"
@@ -222,7 +224,7 @@ def weigh_versions(before: str | None, after: str | None, pairs: Sequence[Column
 
 
 def weigh_commits(
-    legs: Iterable[Leg], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
+    legs: Iterable[CommitSpan], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
 ) -> str:
     """Write the query of the rows that commits added (weight 1) or removed (weight -1).
 
@@ -245,7 +247,7 @@ def weigh_commits(
 
 
 def weigh_lineage(
-    way: ByLineage,
+    way: LineageComparison,
     table: str,
     pairs: Sequence[ColumnPair],
     older_types: Mapping[str, str],
@@ -275,7 +277,7 @@ def weigh_lineage(
 
 
 def changes_query(
-    weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: Step
+    weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: VersionStep
 ) -> str:
     """Write the query of the changed rows between two versions.
 
@@ -286,7 +288,7 @@ def changes_query(
     """
     # The changed rows are those whose weights do not add up to zero.
     names = [f"c{i}" for i in range(len(columns))]
-    net = net_rows(weighed, columns)
+    net = net_rows_query(weighed, columns)
     change = "CASE WHEN w < 0 THEN 'delete' ELSE 'insert' END"
     if key:
         lowered = {name.lower() for name in key}
@@ -306,14 +308,16 @@ def changes_query(
     shown = ", ".join(
         f"{name} AS {quote(column.name)}" for name, column in zip(names, columns, strict=True)
     )
-    return spelled_apart(
-        f"SELECT {step.marks(change)}, {shown} FROM ({net}) AS changes "
+    return vary_changelog_names(
+        f"SELECT {step.write_change_columns(change)}, {shown} FROM ({net}) AS changes "
         "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
     )
 
 
-def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool = False) -> str:
-    """Write the query of the rows whose weights do not sum up to zero.
+def net_rows_query(
+    weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool = False
+) -> str:
+    """Write the query for rows whose weights do not add up to zero.
 
     Its columns are `c0`, `c1`, … and `w`.
 
@@ -324,7 +328,7 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool 
     grouped = [
         f"CAST({name} AS STRING)"
         if signed_zeros and column.type.lower() in ("float", "double")
-        else grouped_by(name, column.type)
+        else grouping_expression(name, column.type)
         for name, column in zip(names, columns, strict=True)
     ]
     kept = [
@@ -337,19 +341,19 @@ def net_rows(weighed: str, columns: Sequence[ViewColumn], *, signed_zeros: bool 
     )
 
 
-def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
+def no_changes_query(
+    columns: Sequence[ViewColumn], step: VersionStep, *, resync: bool = False
+) -> str:
     """Write a query that returns no change, or a single `resync` row.
 
     A `resync` row requires a reader to replace its copy of the view.
     """
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
-    return (
-        f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
-    )
+    change = step.write_change_columns("'resync'")
+    return f"SELECT {change}, {nothing} WHERE {str(resync).lower()}"
 
 
 def _before(pair: ColumnPair) -> str:
-    """Write SQL for a column's value in the earlier version, cast to the later type."""
     old = pair.before
     return _cast(quote(old.name) if old else "NULL", old.type if old else None, pair.after.type)
 
@@ -359,11 +363,12 @@ def _cast(value: str, has: str | None, wanted: str) -> str:
 
     if has is None:
         return f"CAST(NULL AS {wanted})"
-    return value if written_alike(has, wanted) else cast_by_name(value, has, wanted, strict=False)
+    return (
+        value if is_same_type_text(has, wanted) else cast_by_name(value, has, wanted, strict=False)
+    )
 
 
 def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
-    """Write the columns' values, read from physical columns."""
     found = []
     for i, column in enumerate(columns):
         place = column.place or ""
@@ -377,8 +382,8 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnsOfSteps:
-    """Columns of a view before and after each step of changes.
+class StepColumns:
+    """A view's columns before and after each step of changes.
 
     Args:
         first: The columns before the first step; empty if the view did not exist.
@@ -410,23 +415,20 @@ class ColumnsOfSteps:
         return tuple(found)
 
 
-def in_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
-    """Write the query of a step's changes with the names and types of the last step's columns.
+def convert_to_last_columns(query: str, pairs: Sequence[ColumnPair]) -> str:
+    """Write a step's changes with the column names and types of the last version.
 
     >>> a, b = ViewColumn("a", "INT", "1"), ViewColumn("b", "BIGINT", "1")
-    >>> in_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
+    >>> convert_to_last_columns("SELECT 1", [ColumnPair(b, a)]).rpartition(", ")[2]
     'CAST(`a` AS BIGINT) AS `b` FROM (SELECT 1) AS step'
     """
-    listed = [quote(name) for name, _ in CHANGE_COLUMNS]
+    listed = [quote(name) for name, _ in MARKS]
     listed += (f"{_before(pair)} AS {quote(pair.after.name)}" for pair in pairs)
     return f"SELECT {', '.join(listed)} FROM ({query}) AS step"
 
 
-def mapped_key(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
-    """Return the names that a key's columns have after the last step.
-
-    None means that one of the columns was removed.
-    """
+def key_after_last_step(key: Sequence[str], pairs: Sequence[ColumnPair]) -> tuple[str, ...] | None:
+    """Return the current names of a key's columns; None if a column was removed."""
     names = {pair.before.name: pair.after.name for pair in pairs if pair.before is not None}
     return tuple(names[name] for name in key) if all(name in names for name in key) else None
 
@@ -435,8 +437,8 @@ SUFFIX = "__changes"
 """Suffix of the names of views that show changes."""
 
 
-def view_query(
-    rows: str | None, pairs: Sequence[ColumnPair], begun: Step, steps: Sequence[str]
+def changes_view_query(
+    rows: str | None, pairs: Sequence[ColumnPair], begun: VersionStep, steps: Sequence[str]
 ) -> str:
     """Write a query that returns the changes from any version to the last one.
 
@@ -452,19 +454,19 @@ def view_query(
     # numbered with that version. A reader that has this version or a later one skips these rows by
     # their number.
     last = [pair.after for pair in pairs]
-    parts = [no_changes(last, begun, resync=True)]
+    parts = [no_changes_query(last, begun, resync=True)]
     if rows is not None:
         listed = ", ".join(
             f"CAST({'NULL' if one.before is None else quote(one.before.name)} AS {one.after.type}) "
             f"AS {quote(one.after.name)}"
             for one in pairs
         )
-        insert = begun.marks(chr(39) + "insert" + chr(39))
+        insert = begun.write_change_columns(chr(39) + "insert" + chr(39))
         parts.append(f"SELECT {insert}, {listed} FROM ({rows}) AS begun")
-    return spelled_apart(" UNION ALL ".join([*parts, *steps]))
+    return vary_changelog_names(" UNION ALL ".join([*parts, *steps]))
 
 
-def grouped_by(value: str, type_: str) -> str:
+def grouping_expression(value: str, type_: str) -> str:
     """Write the expression to group a value by.
 
     >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")

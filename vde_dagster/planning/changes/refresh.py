@@ -21,7 +21,7 @@ Method = Literal["keys", "rows", "groups", "added", "added_groups"]
 
 
 class RefreshCode(str, Enum):
-    """Reason for the method of a fill."""
+    """Why a fill reads only changes, or computes all rows."""
 
     # All but the first three lead to computing all rows.
     ASKED = "asked"
@@ -44,7 +44,7 @@ class RefreshCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RefreshSizes:
-    """Sizes of a fill in bytes.
+    """The bytes that a fill reads and writes, as input of its cost estimate.
 
     Args:
         inputs: Bytes of the files of all inputs.
@@ -72,7 +72,7 @@ class RefreshSizes:
 
     @property
     def share(self) -> float:
-        """The changed bytes as a share of the inputs' bytes."""
+        """The changed bytes divided by the inputs' bytes."""
         return self.changed / self.inputs if self.inputs else 1.0
 
 
@@ -81,7 +81,7 @@ _BYTES = ("inputs", "table", "changed", "scanned")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimated seconds of a fill, for both ways to compute its rows."""
+    """Estimated seconds of a fill: computing all rows, or only what changes affect."""
 
     whole: float
     changes: float
@@ -93,7 +93,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Method of computing a fill's rows, with its reason.
+    """How a fill computes its rows, all or only changed ones, and why.
 
     Args:
         detail: The reason, for `IMPOSSIBLE` and `FAILED`.
@@ -135,18 +135,15 @@ class Refresh:
             "estimated_seconds": self.estimate.to_json() if self.estimate is not None else None,
         }
 
-    def unread(self, bytes_read: int | None) -> int:
-        """Return how many of the inputs' bytes were not read."""
+    def unread_bytes(self, bytes_read: int | None) -> int:
+        """Return how many of the inputs' bytes the fill did not read."""
         # This is an estimate of the saving.
         if not self.from_changes or self.sizes is None or bytes_read is None:
             return 0
         return max(0, self.sizes.inputs - bytes_read)
 
     def saved_seconds(self, seconds: float | None) -> float:
-        """Return an estimate of the seconds that a refresh saved.
-
-        The estimate is negative if the refresh took longer.
-        """
+        """Return an estimate of the seconds saved; negative if the refresh took longer."""
         if not self.from_changes or self.estimate is None or seconds is None:
             return 0.0
         return self.estimate.whole - seconds

@@ -15,21 +15,21 @@ from vde_dagster.base.texts import listed
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
-    Known,
-    double_quoted,
+    CheckedModel,
+    check_double_quotes,
     place_in_header,
     query_problems,
 )
 from vde_dagster.planning.checks.names import (
-    audited_columns,
-    named_columns,
-    transforms,
-    undeclared,
+    check_audit_columns,
+    check_declared_columns,
+    check_named_columns,
+    check_partition_transforms,
     unused_properties,
     unused_stages,
     unused_statements,
 )
-from vde_dagster.planning.checks.translated import operators_beside_query
+from vde_dagster.planning.checks.translated import check_statement_operators
 from vde_dagster.planning.intervals.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval
 from vde_dagster.planning.intervals.time_column import TimeColumn
@@ -39,11 +39,11 @@ from vde_dagster.project.kinds import Full
 from vde_dagster.project.macros.variables import substitute_time_variables, time_variable_values
 from vde_dagster.project.model import Model
 from vde_dagster.semantics.errors import SemanticError, mistake_offset
-from vde_dagster.sql.alignment import find_in_query
+from vde_dagster.sql.alignment import counterpart
 from vde_dagster.sql.expressions import read_expression
-from vde_dagster.sql.grammar.spark import Refusal, find_spark_refusal
-from vde_dagster.sql.outline import replace_qualify
-from vde_dagster.sql.reading import call_name, read_query
+from vde_dagster.sql.grammar.spark import Refusal, refusal_by_spark
+from vde_dagster.sql.outline import without_qualify
+from vde_dagster.sql.reading import name_of_call, read_query
 
 _VALUES = time_variable_values(*[datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 2, 3)])
 _FEW = 6
@@ -51,14 +51,16 @@ _LAST = re.compile(r"(?:\w+|\W)\s*$")
 _TYPES = frozenset({"STRING", "DECIMAL", "SMALLINT"})
 
 
-def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Check the rendered queries of a model and of its audits with Spark's grammar."""
+def check_spark_grammar(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report queries of a model and its audits that Spark's grammar rejects."""
     model = known.model
     if model.query is not None:
         sent, refusal = _refusal(model.query)
         if refusal is not None:
             end = _LAST.search(model.query)
-            offset = find_in_query(model.query, sent, refusal.start, refusal.end)
+            offset = counterpart(model.query, sent, refusal.start, refusal.end)
             offset = end.start() if end and not refusal.text else offset
             what = f"{model.name}: {_message(sent, refusal)}"
             yield Problem(what, _hint(refusal), model.place(offset))
@@ -70,9 +72,8 @@ def refused_by_spark(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
 
 
 def _refusal(query: str) -> tuple[str, Refusal | None]:
-    """Return a query as rendered for Spark, and where Spark's grammar rejects it."""
-    sent = replace_qualify(substitute_time_variables(query, _VALUES))
-    return sent, find_spark_refusal(sent)
+    sent = without_qualify(substitute_time_variables(query, _VALUES))
+    return sent, refusal_by_spark(sent)
 
 
 def _message(sent: str, refusal: Refusal) -> str:
@@ -109,8 +110,10 @@ _LASTING = {
 }
 
 
-def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model that is rebuilt as a whole and reads itself."""
+def check_self_read(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a model that is rebuilt as a whole and reads itself."""
     model = known.model
     if model.query is None or model.kind.by_intervals:
         return
@@ -129,8 +132,10 @@ def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
             return
 
 
-def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a query that reads all rows of its parents for each interval."""
+def check_interval_filter(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a query that reads all rows of its parents for each interval."""
     model = known.model
     column = model.kind.interval_column
     if model.query is None or column is None or not model.depends_on:
@@ -150,8 +155,10 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
     )
 
 
-def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a view that uses an interval or the time of a run."""
+def check_view_variables(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a view that uses an interval or the time of a run."""
     model = known.model
     if model.query is None or model.kind.owns_table or not model.kind.is_shown:
         return
@@ -171,8 +178,10 @@ def view_of_interval(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
         return
 
 
-def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a model whose fills replace longer partitions with the rows of shorter intervals."""
+def check_partition_length(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a model whose fills replace longer partitions with rows of shorter intervals."""
     # A query that reads more than its interval is correct, for example one with `@start_date` in an
     # hourly model. A query that computes its range (`date_trunc('MM', @start_date)`) may be
     # correct.
@@ -212,8 +221,10 @@ def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
     return IntervalUnit.DAY if not transform and types.get(column.lower()) == "DATE" else None
 
 
-def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find parents read by commits that have no table or are not in the query."""
+def check_parents_by_commits(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report parents that are read by commits but have no table or are not in the query."""
     model = known.model
     for name, how in known.inputs.items():
         if how is not Input.BY_COMMITS:
@@ -230,8 +241,10 @@ def missing_commits(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
             yield Problem(what, f"give {name} a kind with a table, or read its inputs", place)
 
 
-def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find models that are filled by changed keys, but whose parents lack the keys."""
+def check_changed_keys(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a model that is filled by changed keys, but whose parents lack the keys."""
     model = known.model
     if not known.changed_by or model.query is None:
         return
@@ -264,8 +277,10 @@ def key_in_no_parent(known: Known, parents: Mapping[ModelName, Snapshot]) -> Ite
         )
 
 
-def changes_not_followed(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Warn that `refresh changes` has no effect."""
+def check_refresh_changes(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report that `refresh changes` has no effect, with the reason."""
     # The property has no effect if each fill computes all rows anyway.
     model = known.model
     refresh = model.kind.refresh if isinstance(model.kind, Full) else "whole"
@@ -363,8 +378,10 @@ _SET_ZONE = re.compile(
 )
 
 
-def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find time columns whose type or format cannot select the rows of one interval."""
+def check_time_column(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a time column whose type or format cannot select the rows of one interval."""
     model = known.model
     apart = model.kind.interval_column
     if apart is None:
@@ -396,8 +413,10 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
         )
 
 
-def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find time variables that Spark interprets in another time zone than UTC."""
+def check_time_zone(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report time variables that Spark interprets in another time zone than UTC."""
     # If a DATE or a text without a zone is compared with a TIMESTAMP, Spark casts it to a TIMESTAMP
     # in the session's zone. If it is compared with a TIMESTAMP_NTZ or a text, Spark does not
     # convert it. See https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html.
@@ -427,7 +446,6 @@ def read_in_other_zone(known: Known, parents: Mapping[ModelName, Snapshot]) -> I
 
 
 def _session_zone(model: Model) -> str | None:
-    """Return the time zone of a model's session, or None for UTC."""
     zone = next((value for key, value in model.session if key.lower() == _ZONE), None)
     for statement in model.pre_statements:
         found = _SET_ZONE.match(statement)
@@ -447,8 +465,10 @@ _ASKING = frozenset({"if", "iff", "nvl2"})
 """Functions whose first argument chooses a value."""
 
 
-def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find mistakes in the assignments of a merge.
+def check_merge_assignments(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report mistakes in the assignments of a merge.
 
     The assignments are analyzed like a query over the new row and the row in the table.
     """
@@ -476,8 +496,10 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     yield from _refused(known, found.output_types, types)
 
 
-def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find assignments of a merge that count rows twice."""
+def check_repeated_merge(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report assignments of a merge that add the same rows again, as with a lookback."""
     # SQLMesh calls such models non-idempotent. Its documentation does not mention their lookback:
     # https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
     # Rows are counted twice because lookback merges them again.
@@ -503,7 +525,7 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
 
 
 def _refused(
-    known: Known, values: Mapping[str, str], types: Mapping[str, str]
+    known: CheckedModel, values: Mapping[str, str], types: Mapping[str, str]
 ) -> Iterator[Problem]:
     from vde_dagster.semantics.types import is_refused_store
 
@@ -537,7 +559,7 @@ def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
         # What is asked chooses a value, and is none.
         inner = case_branches(node)
     elif isinstance(node, exp.Anonymous):
-        call = call_name(node)
+        call = name_of_call(node)
         counted = counted or call in _COUNTING
         inner = inner[1:] if call in _ASKING else inner
     elif isinstance(node, _operators()):
@@ -552,32 +574,32 @@ def _operators() -> tuple[type[exp.Expr], ...]:
 
 
 _CHECKS = (
-    refused_by_spark,
+    check_spark_grammar,
     query_problems,
-    double_quoted,
-    named_columns,
-    transforms,
-    undeclared,
-    audited_columns,
-    operators_beside_query,
-    reads_itself,
-    unfiltered,
-    view_of_interval,
-    parts_of_partitions,
-    time_columns,
-    read_in_other_zone,
-    merged_values,
-    merged_again,
-    missing_commits,
-    key_in_no_parent,
-    changes_not_followed,
+    check_double_quotes,
+    check_named_columns,
+    check_partition_transforms,
+    check_declared_columns,
+    check_audit_columns,
+    check_statement_operators,
+    check_self_read,
+    check_interval_filter,
+    check_view_variables,
+    check_partition_length,
+    check_time_column,
+    check_time_zone,
+    check_merge_assignments,
+    check_repeated_merge,
+    check_parents_by_commits,
+    check_changed_keys,
+    check_refresh_changes,
     unused_properties,
     unused_statements,
     unused_stages,
 )
 
 
-def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
+def check_model(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
     """Find mistakes in one model, given the snapshots of its parents."""
     found = [problem for check in _CHECKS for problem in check(known, parents)]
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

@@ -23,8 +23,8 @@ from vde_dagster.sql.scanner import SourceText, Token, scan
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A model with the results of analyzing its query.
+class CheckedModel:
+    """A model with the results of analyzing its query, as input of the checks.
 
     Args:
         columns: The output columns, with the columns that the kind adds; None if some are unknown.
@@ -54,8 +54,8 @@ NAMES = ("unnamed", "repeated")
 """Rules about the names of output columns."""
 
 
-def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Return the mistakes in a model's query."""
+def query_problems(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Return the mistakes that the analysis found in a model's query."""
     model = known.model
     for one in known.findings:
         if one.rule in NAMES and not model.kind.is_shown:
@@ -66,8 +66,10 @@ def query_problems(known: Known, parents: Mapping[ModelName, Snapshot]) -> Itera
         yield Problem(message, one.hint, location, certain, untyped=one.untyped)
 
 
-def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find string literals in double quotes in comparisons."""
+def check_double_quotes(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report text literals in double quotes where a column name may be meant."""
     # Most engines read them as names. If a Spark setting makes double quotes quote names, every
     # literal in double quotes is refused, because the analysis reads it as a string.
     model = known.model
@@ -102,7 +104,7 @@ def double_quoted(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
-    """Return the place of an audit's call in a model's header or YAML entry."""
+    """Return the file and line where a model names an audit."""
     if audit is None:
         return model.location
     if model.location.path.suffix not in (".yaml", ".yml"):
@@ -115,7 +117,10 @@ def audit_place(model: Model, audit: Audit | None) -> SourceLocation:
 
 
 def place_in_header(model: Model, *words: str) -> SourceLocation:
-    """Return the place of the last of some words, each after the previous one, in a header."""
+    """Return the file and line of words in a model's header, such as `kind` and `time_column`.
+
+    If there are several words, each follows the previous one; the place is of the last word.
+    """
     if model.python is not None:
         return model.location
     header = _header(model.source, model.location.line or 1)
@@ -129,8 +134,8 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
     return model.location if found is None else _source(model).location(found.start)
 
 
-def without_property(model: Model, name: str, text: str) -> Hint:
-    """Return the hint `text`, with a fix that removes a property from the header of a SQL model."""
+def hint_to_remove_property(model: Model, name: str, text: str) -> Hint:
+    """Return the hint `text`, with a fix that deletes a property from a SQL model's header."""
     header = _header(model.source, model.location.line or 1) if model.python is None else []
     depth = 0
     for at, (before, token) in enumerate(pairwise(header), start=1):
@@ -153,7 +158,7 @@ def without_property(model: Model, name: str, text: str) -> Hint:
     return Hint(text)
 
 
-def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
+def statements_after_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
     """Find the statements after a model's header that start with `word`.
 
     Yields:
@@ -167,8 +172,8 @@ def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocati
             yield following, _source(model).location(first.start)
 
 
-def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
-    """Yield each text that a SQL model's file compares with a variable, and the text's place."""
+def find_compared_texts(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
+    """Yield the texts that a SQL model compares with a variable, with their places."""
     if model.location.path.suffix != ".sql" or variable not in model.source.lower():
         return
     body = _body(model)
@@ -264,7 +269,6 @@ def _names_in(header: list[Token]) -> Iterator[tuple[int, str]]:
 
 
 def _in_decorators(text: str, line: int) -> Mapping[str, ast.expr]:
-    """Return the keyword arguments of a function's decorator."""
     try:
         tree = ast.parse(text)
     except SyntaxError:

@@ -12,14 +12,14 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.texts import did_you_mean, suggest
 from vde_dagster.planning.checks.diagnostics import (
     NAMES,
-    Known,
-    behind_header,
-    compared_with,
+    CheckedModel,
+    find_compared_texts,
+    hint_to_remove_property,
     kind_in_header,
     place_in_header,
     properties_in_header,
     repeated_properties,
-    without_property,
+    statements_after_header,
 )
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.kinds import External
@@ -38,8 +38,10 @@ _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
 
 
-def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find partition expressions that Iceberg does not support."""
+def check_partition_transforms(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report partition expressions that Iceberg does not support."""
     model = known.model
     for text in model.partitioned_by if model.kind.owns_table else ():
         place = place_in_header(model, "partitioned_by")
@@ -65,8 +67,10 @@ def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
             )
 
 
-def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find columns that a header names but the query does not return."""
+def check_named_columns(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report columns that a header names but the query does not return."""
     model = known.model
     if known.columns is None or model.kind.is_external:
         return
@@ -98,8 +102,10 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
                 )
 
 
-def undeclared(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find a Python model that does not declare the columns of its table."""
+def check_declared_columns(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report a Python model that does not declare the columns of its table."""
     model = known.model
     if model.python is not None and model.kind.owns_table and not model.columns:
         yield Problem(
@@ -135,8 +141,10 @@ _OF_BUILTINS = frozenset(
 """Words in the built-in audits' queries other than the model's columns."""
 
 
-def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find mistakes in the audits' queries over the model's columns."""
+def check_audit_columns(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report columns that an audit's query reads but the model does not have."""
     if not known.model.audits or (known.columns is None and known.model.kind.is_read):
         return
     repeated = any(one.rule == "repeated" for one in known.findings)
@@ -155,7 +163,10 @@ def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
 
 
 def _read(
-    known: Known, audit: Audit, columns: dict[str, str], parents: Mapping[ModelName, Snapshot]
+    known: CheckedModel,
+    audit: Audit,
+    columns: dict[str, str],
+    parents: Mapping[ModelName, Snapshot],
 ) -> Iterator[Problem]:
     from vde_dagster.semantics.analysis import SPARK, analyze
     from vde_dagster.semantics.checks.operands import RULE, Origin
@@ -219,10 +230,10 @@ _NO_NAMESPACE = "default"
 """The namespace of tables named without one, unless a setting names another."""
 
 
-def absent_tables(
+def missing_table_problems(
     absent: Collection[ModelName], models: Mapping[ModelName, Model]
 ) -> Iterator[Problem]:
-    """Report missing tables that models read."""
+    """Report tables that models read but that do not exist."""
     # Similar models are suggested for undeclared tables.
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
@@ -252,7 +263,6 @@ def absent_tables(
 
 
 def _find_similar_model(name: ModelName, own: Collection[ModelName]) -> ModelName | None:
-    """Find a model with a similar name and schema."""
     # If the name has no schema, models of all schemas are searched.
     for candidate in own:
         same = candidate.name.lower() == name.name.lower()
@@ -301,8 +311,10 @@ _NO_STAGES = {
 _OF_VIEWS = {"virtual_properties": "has no view to have properties"}
 
 
-def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find properties that change nothing."""
+def unused_properties(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report header properties that have no effect."""
     model, kind = known.model, known.model.kind
     given = properties_in_header(model)
     for name, why in {**METADATA, **_OF_CATALOGS}.items():
@@ -311,7 +323,7 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
     for name in repeated_properties(model):
         message = f"property '{name}' is given twice; the last value counts"
         place = place_in_header(model, name, name)
-        hint = without_property(model, name, "remove the other value")
+        hint = hint_to_remove_property(model, name, "remove the other value")
         yield Problem(message, hint, place, certain=False)
     written = kind_in_header(model)
     if written is None:
@@ -327,8 +339,10 @@ def unused_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
         yield _idle(model, name, f"property '{name}' does nothing for a {kind.name} model{why}")
 
 
-def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find statements and audits that are never run, or that have no effect."""
+def unused_statements(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
+) -> Iterator[Problem]:
+    """Report statements and audits that never run or have no effect."""
     model, kind = known.model, known.model.kind
     groups = {
         "statements before and after its query are": model.pre_statements or model.post_statements,
@@ -343,7 +357,7 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
                 model.location,
                 certain=False,
             )
-    for following, place in behind_header(model, "CACHE"):
+    for following, place in statements_after_header(model, "CACHE"):
         if following.is_word("TABLE", "LAZY"):
             yield Problem(
                 f"{model.name}: CACHE TABLE caches nothing here; each query that reads the "
@@ -354,9 +368,9 @@ def unused_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> It
             )
 
 
-def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
-    """Find comparisons of `@runtime_stage` with a stage of SQLMesh that vde does not have."""
-    for stage, place in compared_with(known.model, STAGE):
+def unused_stages(known: CheckedModel, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Report comparisons of `@runtime_stage` with a SQLMesh stage that vde does not have."""
+    for stage, place in find_compared_texts(known.model, STAGE):
         if stage in _NO_STAGES:
             yield Problem(
                 f"{known.model.name}: @{STAGE} is never '{stage}' here: {_NO_STAGES[stage]}",
@@ -367,5 +381,5 @@ def unused_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
 
 
 def _idle(model: Model, name: str, message: str) -> Problem:
-    hint = without_property(model, name, f"remove '{name}'")
+    hint = hint_to_remove_property(model, name, f"remove '{name}'")
     return Problem(message, hint, place_in_header(model, name), certain=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vde_dagster.base.failures import Problem
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.planning.checks.diagnostics import Known, place_in_header
+from vde_dagster.planning.checks.diagnostics import CheckedModel, place_in_header
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.kinds.scd_type_2 import ScdType2, part_column
@@ -15,10 +15,10 @@ from vde_dagster.project.model import Model
 from vde_dagster.sql.other_dialects import SPARKS
 
 
-def operators_beside_query(
-    known: Known, parents: Mapping[ModelName, Snapshot]
+def check_statement_operators(
+    known: CheckedModel, parents: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Find operators in statements and kind properties that may have other results on Spark."""
+    """Report operators in statements and properties that may have other results on Spark."""
     # Only SQL that was translated from another dialect is checked. The query is checked elsewhere.
     model = known.model
     if model.dialect in SPARKS:

@@ -11,19 +11,19 @@ from vde_dagster.project.model import Model, TestTable, UnitTest
 from vde_dagster.sql.other_dialects import SPARKS
 
 
-def mistakes_in_tests(
+def find_test_mistakes(
     tests: Iterable[UnitTest],
     models: Mapping[ModelName, Model],
     snapshots: Mapping[ModelName, Snapshot],
 ) -> Iterator[ProjectError]:
-    """Yield the mistakes in tests of the given models."""
+    """Yield mistakes in the unit tests of the given models, without running them."""
     for test in tests:
         if test.model in models:
             yield from _mistakes(test, models[test.model], snapshots)
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Check a test without running it, and return the tested model's snapshot.
+    """Check a unit test without running it, and return the tested model's snapshot.
 
     Raises:
         ProjectError: The model does not exist, a parent has no rows, or a column is unknown.
@@ -71,7 +71,6 @@ def _mistakes(
 
 
 def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[ProjectError]:
-    """Yield operators in a test's translated query whose results may differ on Spark."""
     if table.query is None or table.dialect in SPARKS:
         return
     from vde_dagster.semantics.checks.operands import Origin
@@ -89,7 +88,6 @@ def _operators(test: UnitTest, table: TestTable, model: Model) -> Iterator[Proje
 def _unknown_columns(
     test: UnitTest, table: TestTable, snapshot: Snapshot | None, what: str, does: str
 ) -> Iterator[ProjectError]:
-    """Yield a mistake for each tested column that the model lacks."""
     known = {column.name.lower() for column in snapshot.columns} if snapshot else set()
     for column in table.columns if known else ():
         if column.lower() not in known:

@@ -16,7 +16,7 @@ from vde_dagster.base.texts import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.environments.resolver import nested_columns
 from vde_dagster.planning.snapshots.snapshot import Snapshot, column_types
-from vde_dagster.planning.tables.column_types import plain_type, widens
+from vde_dagster.planning.tables.column_types import iceberg_type, widens
 from vde_dagster.planning.tables.nested_fields import ShownFields
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Exposure
@@ -76,7 +76,7 @@ class ContractBreak:
         return "widened" if self.widens else "retyped"
 
     def covers(self, other: ContractBreak) -> bool:
-        """Return whether another break is the same change, without additional readers."""
+        """Return whether another break is the same change and has no further readers."""
         return (
             (self.model, self.column, self.was, self.becomes)
             == (other.model, other.column, other.was, other.becomes)
@@ -104,17 +104,17 @@ class ContractBreak:
         }
 
 
-class Shown(NamedTuple):
-    """A model in an environment before or after a plan, with the table that serves it."""
+class ShownModel(NamedTuple):
+    """A model in an environment before or after a plan, with its physical table."""
 
     snapshot: Snapshot
     table: PhysicalTable | None
 
 
-def contract_breaks(
-    old: Shown, new: Shown | None, view_types: ViewTypes, among: Collection[Snapshot]
+def find_contract_breaks(
+    old: ShownModel, new: ShownModel | None, view_types: ViewTypes, among: Collection[Snapshot]
 ) -> tuple[ContractBreak, ...]:
-    """Compare a model's published columns with its columns after a plan.
+    """Return the columns of a model's view that a plan removes, renames or retypes.
 
     Unknown columns and types are not compared.
 
@@ -145,16 +145,16 @@ def contract_breaks(
                 found = tuple(_readers(name, key, among))
                 same_values = moved.get(shown.get(key, ""))
                 out.append(ContractBreak(name, column, was, readers=found, renamed=same_values))
-        elif was and becomes and key not in kept and plain_type(was) != plain_type(becomes):
+        elif was and becomes and key not in kept and iceberg_type(was) != iceberg_type(becomes):
             found = tuple(_readers(name, key, among))
             out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))
     return tuple(out)
 
 
-def unknown_columns_read(
+def find_unknown_columns(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[tuple[Exposure, ModelName, Problem]]:
-    """Yield columns that metrics, syncs and exposures read and that their models lack."""
+    """Yield columns that metrics, syncs and exposures read but their models do not have."""
     # For a metric or a sync, a missing column is an error. For an exposure it is a warning, because
     # a plan that removes a column lists the dashboards that read it.
     reported: set[tuple[ModelName, str]] = set()
@@ -180,7 +180,7 @@ def unknown_columns_read(
                 yield reader, name, problem
 
 
-def mistakes_in_readers(
+def find_reader_mistakes(
     readers: Iterable[Exposure],
     snapshots: Mapping[ModelName, Snapshot],
     warnings: list[Problem],
@@ -191,7 +191,7 @@ def mistakes_in_readers(
         warnings: Receives the warnings.
     """
     readers = tuple(readers)
-    problems = [problem for _, _, problem in unknown_columns_read(readers, snapshots)]
+    problems = [problem for _, _, problem in find_unknown_columns(readers, snapshots)]
     for problem in (*problems, *_operators(readers, snapshots)):
         if problem.certain:
             yield problem.error()
@@ -202,7 +202,6 @@ def mistakes_in_readers(
 def _operators(
     readers: Iterable[Exposure], snapshots: Mapping[ModelName, Snapshot]
 ) -> Iterator[Problem]:
-    """Yield operators in translated metric expressions whose results may differ on Spark."""
     for reader in readers:
         if reader.dialect in SPARKS:
             continue
@@ -216,7 +215,7 @@ def _operators(
             yield Problem(message, one.hint, reader.location, certain=not one.untyped)
 
 
-def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:
+def _columns(shown: ShownModel, view_types: ViewTypes) -> dict[str, str | None]:
     """Return the published columns with their Spark SQL types; None for unknown types."""
     # The types come from the table. For a model without a table, they come from Spark's analysis of
     # the published view, or else from the analysis of the query.
@@ -249,7 +248,6 @@ def _printable_type(type_: str | None) -> str | None:
 
 
 def _knows_all(snapshot: Snapshot) -> bool:
-    """Return whether all columns of a snapshot's view are known."""
     # A star may add unknown columns.
     if snapshot.has_table or snapshot.version.opaque is None or snapshot.model.query is None:
         return True

@@ -18,7 +18,7 @@ PRODUCTION = "prod"
 
 
 def production_first(name: str) -> tuple[bool, str]:
-    """Return the sort key that puts production before other environments."""
+    """Return a sort key for environment names, with production first."""
     return name != PRODUCTION, name
 
 
@@ -84,7 +84,7 @@ class ViewNames:
 
 @dataclass(frozen=True, slots=True)
 class HeldState:
-    """A state of a table that an environment shows even after the table changes.
+    """An Iceberg snapshot that an environment keeps showing after its table changes.
 
     Args:
         snapshot_id: The Iceberg snapshot; None for a table without rows.
@@ -195,7 +195,7 @@ def require_changeable(name: str, frozen: str | None) -> None:
         )
 
 
-def moved(name: str, base_version: int, current: Environment | None) -> ConflictError:
+def outdated_plan_error(name: str, base_version: int, current: Environment | None) -> ConflictError:
     """Return the error for an environment that was published after the plan was created."""
     version = current.version if current else 0
     who = f" by {current.published_by}" if current else ""
@@ -207,7 +207,7 @@ def moved(name: str, base_version: int, current: Environment | None) -> Conflict
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
-    """Return the ids of the tables that an environment may not write."""
+    """Return the ids of production's tables, which other environments may not write."""
     # Only production may write the tables that it shows.
     return frozenset() if environment == PRODUCTION or production is None else production.tables
 
@@ -217,7 +217,7 @@ _SEPARATORS = re.compile(r"[-_/.#+]*[-/.#+][-_/.#+]*")
 
 
 def branch_name(text: str) -> str:
-    """Return the text if it is a branch name (with `-`, `/`, `.`, `#` or `+`), otherwise ""."""
+    """Return the text if it looks like a Git branch such as `feature/x`, otherwise ""."""
     found = text.strip()
     known = re.fullmatch(r"[A-Za-z0-9_/.#+-]+", found) and _SEPARATORS.search(found)
     return found if known else ""

@@ -10,7 +10,12 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.snapshots.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.tables.column_types import widens
-from vde_dagster.planning.tables.nested_fields import ShownFields, cast_to, is_nested, select_fields
+from vde_dagster.planning.tables.nested_fields import (
+    ShownFields,
+    is_nested,
+    read_as_type,
+    select_fields,
+)
 from vde_dagster.planning.tables.pinned_reads import CommitRange, PinnedTable, pinned_select
 from vde_dagster.planning.tables.table import ExternalTable, PhysicalTable, TableRef, external_table
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -18,7 +23,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The relation that a model's name resolves to in an environment.
+    """The table or query that a model's name stands for in an environment.
 
     If the model has a table, `table` or `external` is set. Otherwise, the model is a query that is
     inlined into its readers, and both are None.
@@ -45,7 +50,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Resolves names in one version of an environment.
+    """Finds the table that each model's name refers to in one version of an environment.
 
     Args:
         snapshots, tables: Snapshots and tables of the entries, by id.
@@ -75,7 +80,7 @@ class Resolver:
         return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
-        """Return the relation that a model's name refers to.
+        """Return the table or query that a model's name refers to.
 
         Raises:
             UsageError: The environment has no such model.
@@ -111,8 +116,8 @@ class Resolver:
             else {**wider_columns(snapshot, table), **nested_columns(snapshot, table)},
         )
 
-    def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
-        """Return the resolver for a model that reads its own table."""
+    def with_own_table(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
+        """Return the resolver for filling a model that reads its own table."""
         # The table may not exist yet.
         stand_ins = dict(self.stand_ins)
         if not table.created:
@@ -145,7 +150,6 @@ class Resolver:
 
 
 def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
-    """Bind an earlier state of a table."""
     # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
     # Columns that the table got later are left out.
     columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
@@ -155,7 +159,7 @@ def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Bin
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
-    """Map a snapshot's output columns to a table's physical columns of the same version."""
+    """Return (output column, physical column) for each column of a snapshot in a table."""
     named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
     return tuple(
@@ -202,14 +206,13 @@ def wider_columns(snapshot: Snapshot, table: PhysicalTable) -> dict[str, ShownFi
     types = {column.name: column.type for column in table.columns}
     wanted = {column.name: column.type for column in snapshot.columns}
     return {
-        output: cast_to(becomes, has)
+        output: read_as_type(becomes, has)
         for output, physical in column_map(snapshot, table)
         if (has := types[physical]) and (becomes := wanted[output]) and widens(has, becomes)
     }
 
 
 def _has_many(type_: str) -> bool:
-    """Return whether a type has arrays or maps."""
     return "array<" in type_.lower() or "map<" in type_.lower()
 
 
@@ -253,7 +256,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
 
 def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table has rows of several definitions, this one included."""
+    """Return whether several definitions, this one included, have written rows of a table."""
     forward = snapshot.forward
     return table.mixed or (forward is not None and forward.table_id == table.id)
 
@@ -308,7 +311,7 @@ class TableRead:
 
 
 def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[TableRead, ...]:
-    """Return the tables that filling a snapshot's table reads, sorted by key."""
+    """Return the tables that a fill of a snapshot's table reads, sorted by key."""
     found: dict[str, TableRead] = {}
     for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)
@@ -317,7 +320,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
     return tuple(found[key] for key in sorted(found))
 
 
-def covers(columns: Columns, wanted: Columns) -> bool:
+def includes_columns(columns: Columns, wanted: Columns) -> bool:
     """Return whether `columns` include all wanted columns.
 
     None means all columns.
@@ -331,7 +334,6 @@ def covers(columns: Columns, wanted: Columns) -> bool:
 def _reads(
     snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
 ) -> Iterator[TableRead]:
-    """Yield the tables and columns that determine a query's rows or the given outputs."""
     if (snapshot.id, outputs) in seen:
         return
     seen.add((snapshot.id, outputs))

@@ -19,15 +19,15 @@ from vde_dagster.planning.environments.environment import (
     protected_tables,
 )
 from vde_dagster.planning.environments.resolver import Resolver
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.project.model import Model
 
 
 @dataclass(frozen=True, slots=True)
-class Previewed:
-    """A definition that an environment previews as a change in place, on a branch.
+class PreviewedDefinition:
+    """A changed definition that an environment previews on a branch of production's table.
 
     Args:
         anew: Environments that have computed the same definition into a separate table.
@@ -40,7 +40,7 @@ class Previewed:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseState:
-    """The built tables and published versions that the planner works with.
+    """The existing tables and published versions that a plan is compared with.
 
     Args:
         target: The environment's current version; None if it does not exist.
@@ -68,7 +68,7 @@ class WarehouseState:
     guarded: frozenset[str] = frozenset()
     mended: tuple[ModelName, ...] = ()
     pinned: Mapping[ModelName, str] = field(default_factory=dict)
-    previews: Mapping[ModelName, tuple[Previewed, ...]] = field(default_factory=dict)
+    previews: Mapping[ModelName, tuple[PreviewedDefinition, ...]] = field(default_factory=dict)
     audited: Mapping[ModelName, datetime] = field(default_factory=dict)
 
     def protected(self, environment: str) -> frozenset[str]:
@@ -76,8 +76,8 @@ class WarehouseState:
         tables = protected_tables(environment, self.production)
         return tables if environment == PRODUCTION else tables | self.guarded
 
-    def without(self, unreadable: Set[str]) -> WarehouseState:
-        """Return the state without the entries of some unreadable snapshots."""
+    def without_snapshots(self, unreadable: Set[str]) -> WarehouseState:
+        """Return the state without the entries of snapshots that cannot be read."""
 
         def lost(environment: Environment | None) -> dict[ModelName, Entry]:
             entries = environment.entries if environment is not None else {}
@@ -143,10 +143,10 @@ Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, S
 """Builds the snapshots of definitions with the current canonicalizer."""
 
 
-def rehash(
+def rehash_definitions(
     state: WarehouseState, canonicaliser: str, build: Build
 ) -> tuple[WarehouseState, list[PhysicalTable]]:
-    """Hash the definitions of environments again if another canonicalizer hashed them.
+    """Hash the stored definitions again if another version of the hash rules made their hashes.
 
     Returns:
         The state with the new hashes, and the tables to store because their hashes changed.
@@ -165,7 +165,7 @@ def rehash(
             continue
         models = {name: snapshot.model for name, snapshot in stored.items()}
         extend = any(snapshot.forward is not None for snapshot in stored.values())
-        for name, new in build(models, extending(stored) if extend else None).items():
+        for name, new in build(models, reconnect_to_tables(stored) if extend else None).items():
             entry = environment.entries[name]
             old = state.snapshots[entry.snapshot_id]
             snapshots[old.id] = new
@@ -179,8 +179,8 @@ def rehash(
     return replace(state, snapshots=snapshots, tables=tables), list(changed.values())
 
 
-def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
-    """Return a function that connects rehashed snapshots with production's tables again."""
+def reconnect_to_tables(stored: Mapping[ModelName, Snapshot]) -> Revise:
+    """Return a function that lets rehashed snapshots reuse their production tables again."""
 
     # The snapshots keep their inherited hashes, because the tables have rows of several
     # definitions.
@@ -197,7 +197,7 @@ def extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
             columns=tuple(pair for pair in plain.standalone_columns if pair[0] in made),
         )
         again = replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
-        return identified(again)
+        return with_content_id(again)
 
     return revise
 

@@ -19,7 +19,7 @@ _NOTHING = IntervalSet()
 
 
 class IntervalUnit(Enum):
-    """Length of a model's intervals."""
+    """The length of a model's intervals, such as a day."""
 
     FIVE_MINUTE = 300
     QUARTER_HOUR = 900
@@ -31,7 +31,7 @@ class IntervalUnit(Enum):
 
     @classmethod
     def named(cls, name: str) -> IntervalUnit:
-        """Return the unit with a name as models give it, such as `quarter_hour`."""
+        """Return the unit for a name in a model's header, such as `quarter_hour`."""
         return cls[name.upper()]
 
     @property
@@ -40,7 +40,7 @@ class IntervalUnit(Enum):
         return self.name.lower().replace("_", " ")
 
     def floor(self, instant: datetime) -> datetime:
-        """Return the latest boundary at or before an instant."""
+        """Return the latest start of a unit at or before an instant (UTC)."""
         if months := _MONTHS.get(self):
             first = (instant.month - 1) // months * months + 1
             return datetime(instant.year, first, 1, tzinfo=timezone.utc)
@@ -48,19 +48,19 @@ class IntervalUnit(Enum):
         return EPOCH + ((instant - EPOCH) // step) * step
 
     def ceil(self, instant: datetime) -> datetime:
-        """Return the earliest boundary at or after an instant."""
+        """Return the earliest start of a unit at or after an instant (UTC)."""
         floor = self.floor(instant)
         return floor if floor == instant else self.shift(floor, 1)
 
     def shift(self, boundary: datetime, steps: int) -> datetime:
-        """Move a boundary by a number of units."""
+        """Move the start of a unit by a number of units."""
         if months := _MONTHS.get(self):
             month = boundary.year * 12 + boundary.month - 1 + steps * months
             return boundary.replace(year=month // 12, month=month % 12 + 1)
         return boundary + _STEPS[self] * steps
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
-        """Shrink every range to whole units, and drop ranges without a whole unit."""
+        """Shrink every range to complete units, and drop ranges without one."""
         ranges = ((self.ceil(r.start), self.floor(r.end)) for r in intervals)
         return IntervalSet.of(Interval(start, end) for start, end in ranges if start < end)
 
@@ -157,7 +157,7 @@ class Cadence:
         return IntervalSet.of(found)
 
     def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
-        """Return the last complete unit that is due."""
+        """Return the last complete unit that is due at an instant (UTC)."""
         end = self.due_until(now, ignore_cron=ignore_cron)
         return Interval(self.unit.shift(end, -1), end)
 
@@ -177,7 +177,7 @@ class Cadence:
 
 @functools.cache
 def largest_unit(cron: str) -> IntervalUnit:
-    """Return the largest unit that fits between two ticks."""
+    """Return the largest interval unit that fits between two ticks of a cron."""
     gap = shortest_gap(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
     return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

@@ -58,7 +58,7 @@ _START, _END = attrgetter("start"), attrgetter("end")
 
 
 def iso(value: datetime) -> str:
-    """Write an instant as ISO 8601 in UTC with a `Z`."""
+    """Write an instant in UTC, such as `2024-05-01T00:00:00Z`."""
     return utc(value).isoformat().replace("+00:00", "Z")
 
 
@@ -82,7 +82,7 @@ class IntervalSet:
 
     @classmethod
     def union(cls, sets: Iterable[IntervalSet]) -> IntervalSet:
-        """Return the union of some sets."""
+        """Return one set with the instants of all sets."""
         return reduce(or_, sets, cls())
 
     @property

@@ -32,7 +32,7 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TimeColumn:
-    """The column that assigns each row to an interval.
+    """A model's time column, which tells which interval a row belongs to.
 
     Args:
         type: The column's Spark SQL type.
@@ -72,7 +72,7 @@ class TimeColumn:
         )
 
     def reading_condition(self, interval: Interval) -> str:
-        """Return a condition for reading the rows of an interval.
+        """Return a Spark SQL condition for reading an interval's rows.
 
         The result equals `condition`, unless that would list many values. Then the result parses
         the column and compares instants.
@@ -156,7 +156,6 @@ def _literals(type_: str, pattern: str, interval: Interval) -> tuple[str, str]:
 
 
 def _format(instant: datetime, pattern: str) -> str:
-    """Format an instant with four digits of the year."""
     # Some C libraries drop leading zeros.
     return instant.strftime(pattern.replace("%Y", f"{instant.year:04d}"))
 

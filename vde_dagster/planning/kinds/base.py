@@ -19,7 +19,7 @@ from vde_dagster.semantics.versions.version import SemanticVersion
 
 
 class Meaning:
-    """A kind's rules for plans.
+    """How a kind's properties affect versions, keys, reads and audits of a model.
 
     Attributes:
         filled_once: Whether a table stays complete once it was filled.
@@ -94,7 +94,7 @@ class Meaning:
         return tuple(dict.fromkeys(version.unique_keys))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the columns that the kind adds, with their versions.
+        """Return the columns that the kind adds to the query's, such as `valid_from`.
 
         Raises:
             ProjectError: The query has a column with the name of an added column.
@@ -160,7 +160,7 @@ MeaningClass = TypeVar("MeaningClass", bound="type[Meaning]")
 
 
 def meaning_for(*kinds: type[Kind]) -> Callable[[MeaningClass], MeaningClass]:
-    """Register the decorated class as the meaning of some kinds."""
+    """Register the decorated subclass of `Meaning` for some kinds."""
 
     def register(cls: MeaningClass) -> MeaningClass:
         _MEANINGS.update(dict.fromkeys(kinds, cls()))
@@ -170,7 +170,7 @@ def meaning_for(*kinds: type[Kind]) -> Callable[[MeaningClass], MeaningClass]:
 
 
 def meaning_of(kind: Kind) -> Meaning:
-    """Return the meaning of a kind.
+    """Return the `Meaning` of a kind.
 
     Raises:
         UsageError: The distribution that defines the kind has no meaning for it, or is broken.

@@ -26,6 +26,6 @@ class CustomMeaning(IncrementalMeaning):
         return digest("custom", version.rows, code, properties, *columns)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return no key."""
+        """Return nothing, because the function may write a key twice."""
         # The function may write a row twice.
         return ()

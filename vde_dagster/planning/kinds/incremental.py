@@ -86,7 +86,7 @@ class TimeRangeMeaning(IncrementalMeaning):
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
-    """Return the number of texts that a time format has in one interval unit, or None.
+    """Return how many texts of a time format one interval unit has.
 
     None means that texts in the format sort by time.
     """

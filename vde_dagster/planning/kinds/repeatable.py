@@ -20,7 +20,7 @@ from vde_dagster.semantics.spark_functions import (
     SESSION_WITHOUT_ARGUMENTS,
     WITHOUT_PARENTHESES,
 )
-from vde_dagster.sql.grammar.strings import read_string
+from vde_dagster.sql.grammar.strings import string_value
 from vde_dagster.sql.scanner import Token
 
 if TYPE_CHECKING:
@@ -48,22 +48,24 @@ def may_be_skipped(snapshot: Snapshot) -> bool:
     return meaning.replaces_all or Input.BY_COMMITS in meaning.inputs(snapshot.model).values()
 
 
-def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Reason | None:
-    """Return why a FULL model is computed at every slot, or None if a slot may be skipped."""
+def explain_never_skipped(
+    snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]
+) -> Reason | None:
+    """Return why runs always compute a FULL model; None if unchanged inputs let a run skip it."""
     model = snapshot.model
     if model.skip_unchanged is False:
         return Reason(ReasonCode.NEVER_SKIPPED)
     if model.skip_unchanged:
         return None
-    return why_not_repeatable(snapshot, snapshots)
+    return explain_not_repeatable(snapshot, snapshots)
 
 
-def why_not_repeatable(
+def explain_not_repeatable(
     snapshot: Snapshot,
     snapshots: Mapping[ModelName, Snapshot],
     seen: set[ModelName] | None = None,
 ) -> Reason | None:
-    """Return why a model may return different rows when it reads the same tables twice.
+    """Return why a query may give different rows for the same tables, as with `now()`.
 
     Return None if the model always returns the same rows.
     """
@@ -88,7 +90,7 @@ def why_not_repeatable(
         if parent is None or parent.has_table or parent.model.kind.is_external or name in seen:
             continue
         seen.add(name)
-        why = why_not_repeatable(parent, snapshots, seen)
+        why = explain_not_repeatable(parent, snapshots, seen)
         if why is not None:
             return replace(why, names=(str(name), *why.names))
     return None
@@ -128,7 +130,7 @@ def _present_texts(query: str) -> tuple[str, ...]:
         for index, token in enumerate(tokens)
         if token.kind == "string" and (index == 0 or tokens[index - 1].kind != "string")
     )
-    return tuple(one for one in literals if _is_present(read_string(one) or ""))
+    return tuple(one for one in literals if _is_present(string_value(one) or ""))
 
 
 def _is_present(text: str) -> bool:
@@ -154,7 +156,7 @@ def _may_make_instants(tokens: list[Token]) -> bool:
         if token.text == "::" or token.text.lower() in _TO_INSTANTS:
             return True
         if token.kind == "string":
-            text = (read_string(token.text) or "").strip().lower()
+            text = (string_value(token.text) or "").strip().lower()
             if text and any(text in word for word in _PRESENT):
                 return True
     return False
@@ -182,7 +184,7 @@ def _makes_instants(query: str) -> bool:
         return False
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import call_name, read_query
+    from vde_dagster.sql.reading import name_of_call, read_query
 
     tree = read_query(query).tree
     for node in tree.walk():
@@ -192,7 +194,7 @@ def _makes_instants(query: str) -> bool:
             if node.to.sql("spark").lower().partition("_")[0] not in ("date", "timestamp"):
                 continue
             made = node.this
-        elif call_name(node) in _TO_INSTANTS and node.expressions:
+        elif name_of_call(node) in _TO_INSTANTS and node.expressions:
             made = node.expressions[0]
         else:
             continue
@@ -224,9 +226,9 @@ def _is_composed(node: exp.Expr) -> bool:
     """Return whether an expression joins constant texts that may form a word such as `now`."""
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import call_name
+    from vde_dagster.sql.reading import name_of_call
 
-    made = isinstance(node, exp.DPipe) or call_name(node) in _MAKES_TEXT
+    made = isinstance(node, exp.DPipe) or name_of_call(node) in _MAKES_TEXT
     if not made or node.find(exp.Column) is not None:
         return False
     texts = _texts(node)
@@ -234,15 +236,14 @@ def _is_composed(node: exp.Expr) -> bool:
 
 
 def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
-    """Return whether Spark may cast a text to a date."""
     # Spark may do so unless the text is simply selected.
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import call_name
+    from vde_dagster.sql.reading import name_of_call
 
     around = node.parent
     while around is not None and (
-        isinstance(around, exp.Paren | exp.DPipe) or call_name(around) in _MAKES_TEXT
+        isinstance(around, exp.Paren | exp.DPipe) or name_of_call(around) in _MAKES_TEXT
     ):
         around = around.parent
     if isinstance(around, exp.Cast):
@@ -255,7 +256,7 @@ def _becomes_instant(node: exp.Expr, tree: exp.Expr) -> bool:
 def _texts(node: exp.Expr) -> list[str]:
     from sqlglot import exp
 
-    return [read_string(text.this) or "" for text in node.find_all(exp.Literal) if text.is_string]
+    return [string_value(text.this) or "" for text in node.find_all(exp.Literal) if text.is_string]
 
 
 def _is_part(text: str) -> bool:

@@ -7,7 +7,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.diagnostics import place_in_header
 from vde_dagster.planning.kinds.base import Meaning, meaning_for
 from vde_dagster.planning.kinds.simple import audited_keys
-from vde_dagster.planning.kinds.unique_key import check_steady, is_unique_by_key
+from vde_dagster.planning.kinds.unique_key import check_deterministic, is_unique_by_key
 from vde_dagster.planning.snapshots.snapshot import OutputColumn
 from vde_dagster.project.kinds import AddedColumn, ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.scd_type_2 import ALL, columns_in, part_column
@@ -25,7 +25,7 @@ class ScdMeaning(Meaning):
     # that causes a new table is part of the row version. Then the readers of the table are
     # recomputed, too.
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version."""
+        """Hash the query's rows, the key and the columns that start a new row version."""
         # It includes the key, the compared columns, the source of the validity times, and `marks`.
         kind = ScdType2.from_model(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
@@ -107,7 +107,6 @@ class ScdMeaning(Meaning):
 
 
 def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
-    """Return the version of a part of the key: a column or an expression."""
     versions = {
         name.lower(): Meaning.column_version(model, version, name) for name in columns_in(part)
     }
@@ -115,5 +114,5 @@ def _part_version(model: Model, version: SemanticVersion, part: str) -> str:
         (found,) = versions.values()
         return found
     expression = read_expression(part)
-    check_steady(model, expression.functions, part)
+    check_deterministic(model, expression.functions, part)
     return expression.renamed(versions)

@@ -88,7 +88,7 @@ _ALLOWED = frozenset({"expressions", "from_", "group", "having"})
 
 
 def audited_keys(model: Model) -> Iterator[frozenset[str]]:
-    """Yield the sets of columns that are unique if the blocking audits pass."""
+    """Yield the sets of columns that a blocking audit proves to be unique."""
     for audit in model.audits:
         if audit.blocking:
             yield from proven_keys(audit.query)
@@ -156,14 +156,13 @@ def _is_one_value(expression: exp.Expr) -> bool:
 
 
 def _counts_rows(expression: exp.Expr) -> bool:
-    """Return whether an expression is `count(*)`."""
     from sqlglot import exp
 
-    from vde_dagster.sql.reading import call_name
+    from vde_dagster.sql.reading import name_of_call
 
     counted = expression.expressions
     return (
-        call_name(expression) == "count"
+        name_of_call(expression) == "count"
         and len(counted) == 1
         and isinstance(counted[0], exp.Star)
         and not _filled_args(counted[0])

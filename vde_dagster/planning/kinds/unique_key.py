@@ -67,7 +67,7 @@ class UniqueKeyMeaning(IncrementalMeaning):
 
 
 def is_unique_by_key(key: Iterable[str], version: SemanticVersion) -> bool:
-    """Return whether the query returns each key at most once."""
+    """Return whether the query certainly returns each key at most once."""
     key = {name.lower() for name in key}
     return any({name.lower() for name in known} <= key for known in version.unique_keys)
 
@@ -77,7 +77,7 @@ def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
     out = []
     for text in kind.key_expressions:
         found = read_expression(text)
-        check_steady(model, found.functions, text)
+        check_deterministic(model, found.functions, text)
         names = dict.fromkeys(parts[0] for parts, _ in found.mentions)
         out.append(
             found.renamed({n.lower(): Meaning.column_version(model, version, n) for n in names})
@@ -94,7 +94,7 @@ def _merge(model: Model, version: SemanticVersion) -> list[str]:
         if text in ("", "*"):
             return text
         found = read_expression(text)
-        check_steady(model, found.functions, text, ("aggregate", "ordered aggregate"))
+        check_deterministic(model, found.functions, text, ("aggregate", "ordered aggregate"))
         return found.renamed_sides(dict.fromkeys(("source", "target"), versions))
 
     out = ["filter", over_versions(kind.merge_filter)]
@@ -105,7 +105,7 @@ def _merge(model: Model, version: SemanticVersion) -> list[str]:
     return out
 
 
-def check_steady(
+def check_deterministic(
     model: Model,
     functions: tuple[str, ...],
     text: str,

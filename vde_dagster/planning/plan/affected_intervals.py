@@ -19,13 +19,13 @@ from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan.missing_intervals import last_slot
 from vde_dagster.planning.plan.plan import Outdated, Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster.planning.tables.table import PhysicalTable
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Models of one version of an environment, or of a plan's target.
+class EnvironmentScope:
+    """The models that one version of an environment, or a plan, shows.
 
     Args:
         environment: Set if the scope is the environment's current version.
@@ -37,8 +37,8 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """Ranges (UTC) whose rows a restatement changes.
+class RestatedRanges:
+    """The time ranges (UTC) whose rows a restatement changes.
 
     Args:
         tables: Changed ranges of the tables that the restatement computes again, by table id.
@@ -59,13 +59,13 @@ class Changed:
             return entry.name in self.external
         return entry.table_id in self.tables or entry.table_id in self.previews
 
-    def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
-        """Return this change with the ids of the tables that preview a restated table."""
+    def with_previews(self, tables: Iterable[PhysicalTable]) -> RestatedRanges:
+        """Return these ranges together with the ids of previews of the restated tables."""
         found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
         return replace(self, previews=frozenset(found))
 
     @classmethod
-    def by(cls, plan: Plan) -> Changed:
+    def by(cls, plan: Plan) -> RestatedRanges:
         """Return the ranges whose rows a plan's restatement changes."""
         tables = {
             model.table.id: plan.restates[model.name]
@@ -81,8 +81,8 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Tables and versions of environments that a restatement may make outdated.
+class ExistingTables:
+    """All tables, and the versions of environments that show them.
 
     Args:
         scopes: Versions of environments that are current, or that can be restored or applied.
@@ -93,16 +93,16 @@ class Made:
     """
 
     # Each version has at least the models that a change affects.
-    scopes: tuple[Scope, ...]
+    scopes: tuple[EnvironmentScope, ...]
     snapshots: Mapping[str, Snapshot]
     tables: Mapping[str, PhysicalTable]
     covered: Set[str]
     production: Set[str]
 
 
-def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
-    """Return the filled ranges that were computed from changed rows."""
-    found = _Found(made, changed)
+def find_outdated(changed: RestatedRanges, made: ExistingTables) -> tuple[Outdated, ...]:
+    """Return the filled ranges of tables that were computed from restated rows."""
+    found = _OutdatedRanges(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
         for name, ranges in found.follow(scope, changed).items():
@@ -111,10 +111,10 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
     return found.all()
 
 
-def reached(
-    entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
+def find_reached_models(
+    entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: RestatedRanges
 ) -> set[ModelName]:
-    """Return the models that a change can reach through the entries of several versions."""
+    """Return the models that read restated rows, directly or through other models."""
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:
@@ -131,10 +131,8 @@ def reached(
     return found
 
 
-class _Found:
-    """The outdated ranges of a table, with the models and environments that show the table."""
-
-    def __init__(self, made: Made, changed: Changed) -> None:
+class _OutdatedRanges:
+    def __init__(self, made: ExistingTables, changed: RestatedRanges) -> None:
         self.made, self.changed = made, changed
         self.kept = changed.tables.keys() | made.production
         self.ranges: dict[str, IntervalSet] = {}
@@ -142,23 +140,26 @@ class _Found:
         self.environments: dict[str, set[str]] = {}
         self.whole: set[str] = set()
 
-    def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
-        """Apply a change to a scope's models, and return the changed ranges of each model."""
+    def follow(
+        self, scope: EnvironmentScope, changed: RestatedRanges
+    ) -> dict[ModelName, IntervalSet]:
         snapshots = {
             name: self.made.snapshots[entry.snapshot_id]
             for name, entry in scope.entries.items()
             if entry.snapshot_id in self.made.snapshots
         }
         shown: dict[ModelName, IntervalSet] = {}
-        for name, snapshot in in_order(snapshots).items():
+        for name, snapshot in sort_parents_first(snapshots).items():
             table_id = scope.entries[name].table_id
             if table_id is None:
-                ranges = read_ranges(snapshot, shown) | changed.external.get(name, IntervalSet())
+                ranges = changed_parent_ranges(snapshot, shown) | changed.external.get(
+                    name, IntervalSet()
+                )
             elif table_id in changed.tables:
                 ranges = changed.tables[table_id]
             else:
                 ranges = self._put(
-                    table_id, snapshot, read_ranges(snapshot, shown), scope.environment
+                    table_id, snapshot, changed_parent_ranges(snapshot, shown), scope.environment
                 )
             if ranges:
                 shown[name] = ranges
@@ -179,7 +180,7 @@ class _Found:
             for table in waiting:
                 snapshot = self.made.snapshots[table.snapshot_id]
                 before = self.ranges.get(table.id)
-                ranges = self._put(table.id, snapshot, read_ranges(snapshot, names), None)
+                ranges = self._put(table.id, snapshot, changed_parent_ranges(snapshot, names), None)
                 if self.ranges.get(table.id) != before:
                     names[snapshot.name] = names.get(snapshot.name, IntervalSet()) | ranges
                     moved = True
@@ -211,7 +212,6 @@ class _Found:
         return own.changed | old.changed
 
     def _inherited(self, table: PhysicalTable) -> IntervalSet:
-        """Return the restated ranges that a preview inherits from its table."""
         if table.preview is None:
             return IntervalSet()
         changed = self.changed.tables.get(table.preview.of, IntervalSet())
@@ -231,8 +231,10 @@ class _Found:
         return tuple(sorted(found, key=lambda one: (one.name, one.table_id)))
 
 
-def read_ranges(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
-    """Return the union of the ranges where rows of a model's parents change."""
+def changed_parent_ranges(
+    snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]
+) -> IntervalSet:
+    """Return all ranges with changed rows in a model's parents."""
     return IntervalSet.union(shown[parent] for parent in snapshot.parents if parent in shown)
 
 
@@ -240,7 +242,7 @@ EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
 
 
 class Widening(str, Enum):
-    """Reason to compute more than the intervals around a change."""
+    """Why a model is computed again for more than the changed intervals."""
 
     FROM_BEGINNING = "from_beginning"
     IN_ORDER = "in_order"

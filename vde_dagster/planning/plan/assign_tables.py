@@ -60,15 +60,14 @@ def assign_tables(
         table = assignment.choose(name, snapshot) if snapshot.has_table else None
         if table is not None:
             out[name] = table
-        assignment.note(name, snapshot, table)
-    _require_one_of_each(out, state.target)
+        assignment.record_choice(name, snapshot, table)
+    _require_one_branch_per_table(out, state.target)
     return out
 
 
-def _require_one_of_each(
+def _require_one_branch_per_table(
     assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
 ) -> None:
-    """Check that a plan does not newly show two branches of one Iceberg table."""
     shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
     known: dict[TableRef, tuple[ModelName, str]] = {}
     for name, table in assigned.items():
@@ -83,10 +82,7 @@ def _require_one_of_each(
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
-    """Return whether production already shows the definition of a snapshot.
-
-    The snapshot reuses a table of production in place.
-    """
+    """Return whether production already shows a definition that reuses its table in place."""
     entry = state.production.entries.get(snapshot.name) if state.production is not None else None
     shown = state.snapshots[entry.snapshot_id] if entry is not None else None
     if shown is None or shown.forward is None or snapshot.forward is None:
@@ -129,7 +125,7 @@ class _Assignment:
                 table.computed_from or table.id not in self.protected
             ):
                 return False
-            filled = table.counted_by(snapshot.cadence.unit).intervals
+            filled = table.with_ranges_for_unit(snapshot.cadence.unit).intervals
             if not missing_intervals(snapshot, filled, self.window, self.starts, ALWAYS):
                 return True
             definition = self.state.snapshots.get(table.snapshot_id)
@@ -137,11 +133,13 @@ class _Assignment:
 
         found = choose_table(snapshot, self.tables, usable)
         if found is None:
-            found = replace(new_table(snapshot, self.unique_id()), computed_from=made_of)
+            found = replace(define_table(snapshot, self.unique_id()), computed_from=made_of)
             self.tables.add(found)
         return found
 
-    def note(self, name: ModelName, snapshot: Snapshot, table: PhysicalTable | None) -> None:
+    def record_choice(
+        self, name: ModelName, snapshot: Snapshot, table: PhysicalTable | None
+    ) -> None:
         if table is None:
             self.previews[name] = self._reads(snapshot)
         else:
@@ -154,7 +152,6 @@ class _Assignment:
     def _in_place(
         self, snapshot: Snapshot, forward: Forward, made_of: tuple[str, ...]
     ) -> PhysicalTable:
-        """Return the production table that a snapshot extends, or a preview branch of it."""
         table = self.state.tables.get(forward.table_id)
         deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
         if not deployed:
@@ -168,8 +165,8 @@ class _Assignment:
                 hint=f"plan the project again: vde plan {self.environment}",
             )
         if deployed:
-            return extended(table, snapshot)
-        return new_preview(table, snapshot, self.unique_id(), made_of)
+            return with_added_columns(table, snapshot)
+        return define_preview(table, snapshot, self.unique_id(), made_of)
 
     def _kept(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable | None:
         """Return the table that an environment already shows for the same definition.
@@ -187,8 +184,8 @@ class _Assignment:
         return None
 
 
-def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a table has every row and column value of a snapshot."""
+def serves_snapshot(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Return whether a table has all rows and column values that a snapshot needs."""
     # The table then has the snapshot's fill version and all of its column versions. A table with
     # rows of several definitions serves only snapshots that extend it.
     forward = snapshot.forward
@@ -208,8 +205,8 @@ def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
     return not fields or set(fields) <= {one.version for c in table.columns for one in c.fields}
 
 
-def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot can fill a table."""
+def can_be_filled_by(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot computes all columns of a table."""
     # The snapshot must compute the table's columns. It may lack columns of a table that is changed
     # in place, which are NULL in new rows.
     if not _offers(table, snapshot):
@@ -221,7 +218,7 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
 
 
 def preview_version(snapshot: Snapshot) -> str | None:
-    """Hash the properties that distinguish previews, or return None if nothing changes in place."""
+    """Hash the definition of a preview branch; None if the snapshot changes no table in place."""
     forward = snapshot.forward
     if forward is None:
         return None
@@ -231,7 +228,7 @@ def preview_version(snapshot: Snapshot) -> str | None:
 
 
 class TablesByContent:
-    """An index of tables by fill version and column version."""
+    """An index of tables by the hashes of their rows and columns."""
 
     # Models that differ only in their columns share a fill version. There may be thousands of them.
     def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
@@ -248,11 +245,11 @@ class TablesByContent:
             _index(columns, table)
 
     def with_fill_version(self, fill_version: str) -> Sequence[PhysicalTable]:
-        """Return the tables of a fill version."""
+        """Return the tables whose rows have this hash."""
         return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
-        """Return the tables that serve a snapshot, see `serves`."""
+        """Return the tables that have all rows and columns of a snapshot."""
         fill = snapshot.fill_version
         candidates = self._by_fill.get(fill, [])
         if len(candidates) > 1 and snapshot.columns:
@@ -263,7 +260,7 @@ class TablesByContent:
                     _index(columns, table)
             having = (columns.get(column.version, []) for column in snapshot.columns)
             candidates = min(having, key=len)
-        return [table for table in candidates if serves(table, snapshot)]
+        return [table for table in candidates if serves_snapshot(table, snapshot)]
 
 
 def _index(columns: dict[str, list[PhysicalTable]], table: PhysicalTable) -> None:
@@ -276,7 +273,7 @@ def choose_table(
     tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
-    """Return the table that serves a snapshot with the least work left, or None.
+    """Return the existing table for a snapshot that needs the fewest fills, or None.
 
     Args:
         usable: Returns whether the missing intervals of a table can be filled.
@@ -306,7 +303,7 @@ def choose_filler(
     """
     # The snapshot is preferred if it computes all columns. The definition is returned if it still
     # computes all columns when it is built on the target's parents.
-    if covers(table, snapshot):
+    if can_be_filled_by(table, snapshot):
         return snapshot
     if definition is None or any(parent not in target for parent in definition.parents):
         return None
@@ -317,13 +314,13 @@ def choose_filler(
     except ProjectError:
         # Sources of the surplus columns no longer exist.
         return None
-    return again if covers(table, again) else None
+    return again if can_be_filled_by(table, again) else None
 
 
-def extended(
+def with_added_columns(
     table: PhysicalTable, snapshot: Snapshot, there: Mapping[str, str] = MappingProxyType({})
 ) -> PhysicalTable:
-    """Return a production table with the columns and fields that a definition adds to it.
+    """Return a production table with the columns that a changed definition adds to it.
 
     Args:
         there: Spark SQL types of the columns in the catalog, if they were read.
@@ -385,8 +382,10 @@ def _with_new_fields(
     return column._replace(type=with_fields(has, new), fields=fields)
 
 
-def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
-    """Return a table as recorded after a new definition is deployed to it.
+def with_deployed_definition(
+    table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]
+) -> PhysicalTable:
+    """Return a table's record after a changed definition was deployed to it in place.
 
     Args:
         widened: New Spark SQL types by output column.
@@ -400,15 +399,17 @@ def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str
     return replace(table, columns=columns, snapshot_id=snapshot.id, mixed=True)
 
 
-def new_preview(
+def define_preview(
     table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
 ) -> PhysicalTable:
-    """Define a branch of a production table that previews a change in place."""
-    whole = extended(table, snapshot)
+    """Return a branch of a production table that previews a change in place."""
+    whole = with_added_columns(table, snapshot)
     shown = {physical for _, physical in column_map(snapshot, whole)}
     version = preview_version(snapshot)
     assert version is not None
-    inherited = table.counted_by(IntervalUnit.FIVE_MINUTE).intervals  # Whatever its own unit is.
+    inherited = table.with_ranges_for_unit(
+        IntervalUnit.FIVE_MINUTE
+    ).intervals  # Whatever its own unit is.
     return PhysicalTable(
         id=unique_id,
         ref=table.ref,
@@ -421,8 +422,8 @@ def new_preview(
     )
 
 
-def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
-    """Define a table with exactly a snapshot's columns.
+def define_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
+    """Return a new table with exactly a snapshot's columns.
 
     Args:
         unique_id: Part of the table's name and location.

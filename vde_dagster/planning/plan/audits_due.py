@@ -27,7 +27,7 @@ def needs_audits(
     state: WarehouseState,
     moving: Set[ModelName],
 ) -> bool:
-    """Return whether a model's audits must check its existing rows.
+    """Return whether a plan must audit rows of a model that already exist.
 
     Args:
         old: The model's snapshot in the environment.
@@ -47,7 +47,6 @@ def needs_audits(
 def _passed(
     snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable, state: WarehouseState
 ) -> set[Audit]:
-    """Return the audits that all rows of a table have passed."""
     # These are the published model's audits if its table is published, otherwise the audits of the
     # model that created the table.
     entry = state.base.entries.get(snapshot.name) if state.base is not None else None
@@ -57,12 +56,12 @@ def _passed(
     return set(maker.model.audits) if maker is not None else set()
 
 
-def with_audits_of_others(
+def add_audits_of_unchanged_models(
     planned: Iterable[PlannedModel],
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Add audits of models that the plan does not compute."""
+    """Add audits of models that read tables which the plan computes."""
     # External tables are audited before their readers are computed. Unchanged rows are audited
     # again if another table that the audits read changes. Tables that no environment shows are also
     # audited again if some of their audits run after the fills of other tables.
@@ -86,10 +85,10 @@ def with_audits_of_others(
         yield replace(one, audits=True) if due and has_rows and not one.audits else one
 
 
-def with_audits_of_fills(
+def choose_audits_again(
     models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
 ) -> tuple[PlannedModel, ...]:
-    """Choose the audits again for a plan that computes only some of its models.
+    """Return a plan's models with the audits that their fills require.
 
     Args:
         beside: Whether the plan also keeps its other work. Then it also keeps its existing audits.

@@ -29,7 +29,7 @@ from vde_dagster.planning.tables.table import (
 
 @dataclass
 class ColumnsInPlace:
-    """Columns of a definition that reuses a table.
+    """The columns that a changed definition gets if it keeps production's table.
 
     Args:
         plain: The snapshot computed from the definition alone.
@@ -51,7 +51,7 @@ class ColumnsInPlace:
     unnamed: list[str] = field(default_factory=list)
 
     def compare(self) -> ColumnsInPlace:
-        """Compare all columns of the two definitions."""
+        """Compare the columns of both definitions, and return this object with the differences."""
         kind = self.plain.model.kind
         before = {column.name.lower(): column for column in self.base.columns}
         for column in self.plain.columns:
@@ -74,7 +74,6 @@ class ColumnsInPlace:
         return self
 
     def _continue(self, column: OutputColumn, old: OutputColumn) -> None:
-        """Compare a column of the new definition with the table's column of the same name."""
         self._compare(column, old)
         forward = self.base.forward
         earlier = dict(forward.widened).get(old.name) if forward is not None else None
@@ -187,7 +186,6 @@ class ColumnsInPlace:
         return next((one for one in self.table.columns if one.is_version(old.version)), None)
 
     def _new_version(self, column: OutputColumn) -> str:
-        """Return the version of a new column."""
         # If the table already has the column with this version, the version stays the same.
         name, known = column.name.lower(), self.table.columns
         if any(one.name.lower() == name and one.is_version(column.version) for one in known):
@@ -210,23 +208,22 @@ def _change_of_fields(
 ) -> str:
     """Return how the fields of a column's structs change: `reordered`, `retyped`, or ""."""
     # The fields come from the declared type, or else from the structs in the queries.
-    from vde_dagster.sql.casts import sort_type_fields, struct_fields, type_fields
+    from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 
     if was and column.type and "<" in was and "<" in column.type:
-        alike = sort_type_fields(was) == sort_type_fields(column.type)
+        alike = without_order(was) == without_order(column.type)
         return "reordered" if alike and not same_type(was, column.type) else ""
     queries = base.model.query, plain.model.query
     if column.type or None in queries or was is None or (was and "STRUCT<" not in was.upper()):
         return ""
     own = type_fields(was)
     old, new = (struct_fields(query, column.name) for query in queries if query is not None)
-    if not _holds(old, own):
+    if not _contains_structs(old, own):
         return ""  # The structs come from elsewhere: from columns of parents, or functions.
-    if not _holds(new, own):
+    if not _contains_structs(new, own):
         return "retyped"
     return "" if Counter(own) <= Counter(new) else "reordered"
 
 
-def _holds(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether `made` has all structs of `own`. The order of their fields does not matter."""
+def _contains_structs(made: Iterable[tuple[str, ...]], own: Iterable[tuple[str, ...]]) -> bool:
     return Counter(map(frozenset, own)) <= Counter(map(frozenset, made))

@@ -13,8 +13,8 @@ from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 
 
-def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
-    """Return a model's change and its category.
+def classify_change(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
+    """Return how a model changes, and the effect of the change on its data.
 
     An added model has no `old` snapshot, and a removed model has no `new` snapshot.
     """
@@ -56,12 +56,12 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
 
 
 def becomes_table(new: Snapshot, old: Snapshot) -> bool:
-    """Return whether a view becomes a table that has the same rows after each fill."""
+    """Return whether a view becomes a table that every fill replaces as a whole."""
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
 def differing_columns(new: Snapshot, old: Snapshot) -> list[str]:
-    """Return the changed columns of a changed model, or all columns if its rows changed."""
+    """Return the columns whose values change; all columns if the rows change."""
     if new.standalone_rows != old.standalone_rows:
         return [column for column, _ in new.standalone_columns]
     before = dict(old.standalone_columns)
@@ -79,8 +79,8 @@ Pair = tuple[Snapshot, Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Reasons:
-    """Reasons why models changed."""
+class ChangeReasons:
+    """Finds the reasons of changes, parents before children."""
 
     # The cause comes first, then its path to the model.
     changed: Mapping[ModelName, Pair]
@@ -88,10 +88,7 @@ class Reasons:
     _behind: dict[ModelName, list[Reason]] = field(default_factory=dict)
 
     def explain(self, new: Snapshot, old: Snapshot | None) -> tuple[Reason, ...]:
-        """Explain a change of a model.
-
-        Explain parents before their children.
-        """
+        """Return the reasons why a model changes; parents must be explained before."""
         if old is None:
             return (Reason(ReasonCode.ADDED),)
         if new.means(old):
@@ -101,7 +98,7 @@ class Reasons:
         behind: dict[Reason, None] = {}
         for parent in new.parents:
             pair = self.changed.get(parent)
-            reached = _reached(new, pair) if pair is not None else []
+            reached = _parent_reasons(new, pair) if pair is not None else []
             if pair is None or not reached:
                 continue
             causes = dict.fromkeys(self._behind.get(parent, ()))
@@ -162,7 +159,7 @@ def _column_changes(new: Snapshot, old: Snapshot) -> list[Reason]:
 def renamed_columns(
     new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the old names of renamed columns by their new names, from (name, version) pairs."""
+    """Return old names of columns by new name, from (name, version) pairs."""
     after, before = dict(new), dict(old)
     gone: dict[str, list[str]] = {}
     for name, version in before.items():
@@ -183,7 +180,6 @@ def _row_change(new: Snapshot, old: Snapshot, inherits: bool) -> Reason | None:
 
 
 def _clauses(query: str) -> dict[str, Counter[str]]:
-    """Return the texts of the clauses that determine a query's rows, by kind of clause."""
     from sqlglot import exp
 
     from vde_dagster.sql.reading import read_query
@@ -210,8 +206,7 @@ def _rows_differ(pair: Pair) -> bool:
     return pair[0].version.rows != pair[1].version.rows
 
 
-def _reached(new: Snapshot, pair: Pair) -> list[Reason]:
-    """Return the reasons why the change of a parent affects a model."""
+def _parent_reasons(new: Snapshot, pair: Pair) -> list[Reason]:
     after, before = pair
     parent, opaque = after.name, new.version.opaque if new.model.python is None else None
     out: list[Reason] = []

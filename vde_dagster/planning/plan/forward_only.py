@@ -20,7 +20,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.plan.columns_in_place import ColumnsInPlace, columns_in_place
 from vde_dagster.planning.plan.plan import Plan
 from vde_dagster.planning.plan.plan_options import PlanOptions
-from vde_dagster.planning.snapshots.identity import identified
+from vde_dagster.planning.snapshots.identity import with_content_id
 from vde_dagster.planning.snapshots.snapshot import Forward, Snapshot
 from vde_dagster.planning.tables.table import ColumnChange, ColumnChanges, PhysicalTable
 from vde_dagster.project.model import Model
@@ -38,10 +38,10 @@ def _recorded_types(table: PhysicalTable) -> Mapping[str, str]:
     return {column.name: column.type for column in table.columns if column.type}
 
 
-def is_concerned(
+def may_change_in_place(
     snapshots: Mapping[ModelName, Snapshot], state: WarehouseState, options: PlanOptions
 ) -> bool:
-    """Return whether any model of a plan may reuse a production table in place."""
+    """Return whether any model of a plan may keep production's table after a change."""
     if state.production is None:
         return False
     if state.previews:
@@ -52,8 +52,10 @@ def is_concerned(
     ) or any(state.snapshots[key].forward is not None for key in state.published_ids)
 
 
-def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Check the patterns of models in the options that allow destructive or additive changes.
+def require_matching_patterns(
+    options: PlanOptions, snapshots: Mapping[ModelName, Snapshot]
+) -> None:
+    """Check the model patterns of `--allow-destructive` and `--allow-additive`.
 
     Raises:
         UsageError: A pattern matches no model.
@@ -71,8 +73,8 @@ def require_known(options: PlanOptions, snapshots: Mapping[ModelName, Snapshot])
                 )
 
 
-def require_used(options: PlanOptions, plan: Plan) -> None:
-    """Check that the option `--effective-from` can be used in a plan.
+def require_effective_from_used(options: PlanOptions, plan: Plan) -> None:
+    """Check that a plan with `--effective-from` has a change to apply it to.
 
     Raises:
         UsageError: The plan has no change in place, or the option's instant is in the future.
@@ -95,8 +97,8 @@ def require_used(options: PlanOptions, plan: Plan) -> None:
         )
 
 
-class FindingCode(str, Enum):
-    """Kind of a finding about a change in place."""
+class InPlaceFindingCode(str, Enum):
+    """Why a change in place is refused or deserves a warning."""
 
     SHARED_TABLE = "shared_table"
     KIND_CHANGED = "kind_changed"
@@ -109,8 +111,8 @@ class FindingCode(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A refusal of a change in place, or a warning.
+class InPlaceFinding:
+    """A change in place that is refused, or a warning about it.
 
     Args:
         refuses: Whether the plan is refused.
@@ -120,7 +122,7 @@ class Finding:
     """
 
     # `reports/forward_only.py` has its text.
-    code: FindingCode
+    code: InPlaceFindingCode
     model: Model
     refuses: bool
     names: tuple[str, ...] = ()
@@ -130,7 +132,7 @@ class Finding:
 
 @dataclass
 class ForwardOnly:
-    """Decides which snapshots of a plan reuse production's tables.
+    """Decides which changed models keep production's tables.
 
     Parents must be passed before their children.
 
@@ -145,10 +147,10 @@ class ForwardOnly:
     types: TableTypes = _recorded_types
     changes: dict[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: dict[ModelName, tuple[str, ...]] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[InPlaceFinding] = field(default_factory=list)
 
     def revise(self, plain: Snapshot) -> Snapshot:
-        """Return a snapshot that reuses production's table in place, or `plain` itself."""
+        """Return a snapshot that keeps production's table, or `plain` itself."""
         base, table = self._base(plain)
         if base is None or table is None or base.means(plain):
             return plain
@@ -163,39 +165,41 @@ class ForwardOnly:
         asked = kind.forward_only or self.options.forward_only
         if not asked and not means_the_same and not self._previewed(plain, table):
             return plain
-        if not _goes_on(plain, base):
-            self._note_recomputation(plain, FindingCode.KIND_CHANGED)
+        if not _can_share_table(plain, base):
+            self._note_recomputation(plain, InPlaceFindingCode.KIND_CHANGED)
             return plain
         made = columns_in_place(plain, base, table, self.types(table))
         retyped = _retyped(plain, made.changes)
         if retyped is not None:
-            self._note_recomputation(plain, FindingCode.KEY_RETYPED, (retyped,))
+            self._note_recomputation(plain, InPlaceFindingCode.KEY_RETYPED, (retyped,))
             return plain
         assert self.state.production is not None
         shown = self.state.production.entries.values()
         sharing = [e.name for e in shown if e.table_id == table.id and e.name != plain.name]
         if sharing:
             names = tuple(map(str, sharing))
-            self.findings.append(Finding(FindingCode.SHARED_TABLE, plain.model, True, names))
+            self.findings.append(
+                InPlaceFinding(InPlaceFindingCode.SHARED_TABLE, plain.model, True, names)
+            )
             return plain
         if made.unnamed:
             columns = tuple(made.unnamed)
-            self.findings.append(Finding(FindingCode.UNNAMED_FIELDS, plain.model, True, columns))
+            self.findings.append(
+                InPlaceFinding(InPlaceFindingCode.UNNAMED_FIELDS, plain.model, True, columns)
+            )
         return self._extend(plain, base, table, made)
 
     def _note_recomputation(
-        self, plain: Snapshot, code: FindingCode, changes: ColumnChanges = ()
+        self, plain: Snapshot, code: InPlaceFindingCode, changes: ColumnChanges = ()
     ) -> None:
-        """Report that a model is recomputed."""
         # This is an error for a model with a physical version, and a warning for a forward-only
         # model.
         model = plain.model
         refuses = model.physical_version is not None
         if refuses or model.kind.forward_only:
-            self.findings.append(Finding(code, model, refuses, changes=changes))
+            self.findings.append(InPlaceFinding(code, model, refuses, changes=changes))
 
     def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
-        """Return the definition and the table that a model reuses in place."""
         # The table is production's, or an earlier table with the model's physical version.
         base, table = self._production(plain.name)
         pin = plain.model.physical_version
@@ -217,7 +221,6 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether an environment previews the definition."""
         # A definition that is previewed stays forward-only. If another environment has recomputed
         # the model, the user must choose.
         seen = [
@@ -234,8 +237,8 @@ class ForwardOnly:
             self.previewed[plain.name] = by
             return True
         if target is None or target.name not in anew:
-            code, others = FindingCode.RECOMPUTED_ELSEWHERE, tuple(anew)
-            self.findings.append(Finding(code, plain.model, False, by, others))
+            code, others = InPlaceFindingCode.RECOMPUTED_ELSEWHERE, tuple(anew)
+            self.findings.append(InPlaceFinding(code, plain.model, False, by, others))
         return False
 
     def _extend(
@@ -248,7 +251,7 @@ class ForwardOnly:
         columns, changes = tuple(made.columns), tuple(made.changes)
         self._check(plain, changes)
         if not plain.model.kind.refills and self.options.effective_from is not None:
-            self.findings.append(Finding(FindingCode.ROWS_STAY, plain.model, False))
+            self.findings.append(InPlaceFinding(InPlaceFindingCode.ROWS_STAY, plain.model, False))
         names = {column.name for column in columns}
         own = tuple((c.name, c.version) for c in plain.columns if c.name in names)
         forward = Forward(
@@ -267,7 +270,7 @@ class ForwardOnly:
             tuple(key for key in base.version.unique_keys if key in plain.version.unique_keys),
         )
         self.changes[plain.name] = changes
-        return identified(
+        return with_content_id(
             replace(
                 plain,
                 version=version,
@@ -279,7 +282,7 @@ class ForwardOnly:
 
     def _check(self, plain: Snapshot, changes: ColumnChanges) -> None:
         kind = plain.model.kind
-        destructive, additive = FindingCode.DESTRUCTIVE, FindingCode.ADDITIVE
+        destructive, additive = InPlaceFindingCode.DESTRUCTIVE, InPlaceFindingCode.ADDITIVE
         found = (
             (destructive, kind.on_destructive_change, self.options.allow_destructive),
             (additive, kind.on_additive_change, self.options.allow_additive),
@@ -290,11 +293,10 @@ class ForwardOnly:
                 continue
             if not any(fnmatchcase(str(plain.name), pattern.lower()) for pattern in allowed):
                 refuses = policy != "warn"
-                self.findings.append(Finding(code, plain.model, refuses, changes=concerned))
+                self.findings.append(InPlaceFinding(code, plain.model, refuses, changes=concerned))
 
 
-def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
-    """Return whether one table can contain rows of both definitions."""
+def _can_share_table(plain: Snapshot, base: Snapshot) -> bool:
     new, old = plain.model.kind, base.model.kind
     # A kind may get a column after its others, as a snapshot does that records deletions.
     added, had = (_lower(column.name for column in kind.added_columns) for kind in (new, old))

@@ -22,7 +22,7 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The range (UTC) of a plan, whose start and end may be open.
+    """The time range (UTC) of a plan; start and end may be open.
 
     Args:
         now: The time of the plan.
@@ -47,7 +47,7 @@ def wanted_intervals(
     starts: Mapping[ModelName, datetime],
     filled: IntervalSet = _NOTHING,
 ) -> IntervalSet:
-    """Return all ranges (UTC) that a model's table should have by now, whether filled or not."""
+    """Return all ranges (UTC) that a table should have by now, filled or not."""
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
         slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
@@ -102,17 +102,19 @@ def missing_intervals(
     if snapshot.in_order:
         reachable = available if cadence.partials else cadence.unit.align_inward(available)
         following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
-        return with_lookback(snapshot, following, wanted & reachable)
-    missing = left_to_fill(snapshot, wanted, filled)
+        return add_lookback(snapshot, following, wanted & reachable)
+    missing = intervals_left_to_fill(snapshot, wanted, filled)
     if not missing:
         return missing
     floor = cadence.unit.floor(starts[snapshot.name])
     reachable = cadence.whole(available, IntervalSet((Interval(floor, until),)))
-    return with_lookback(snapshot, missing & reachable, reachable)
+    return add_lookback(snapshot, missing & reachable, reachable)
 
 
-def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
-    """Return the wanted ranges that must be filled."""
+def intervals_left_to_fill(
+    snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet
+) -> IntervalSet:
+    """Return the wanted ranges that are not filled, or only as part of a unit."""
     # A unit that was filled in part (while it was in progress, or by hours before the cron became
     # daily) is filled again from its beginning, because a query computes its rows from the whole
     # unit. If fills append rows, or rows build on earlier rows, filling continues where it ended.
@@ -124,8 +126,8 @@ def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -
     return wanted - snapshot.cadence.whole(filled, wanted)
 
 
-def parts_of_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
-    """Return the filled ranges that are parts of a unit which will be filled again."""
+def partly_filled_units(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Part, ...]:
+    """Return filled ranges that end within an interval unit, which is filled again later."""
     if not snapshot.is_incremental or not fills_parts_again(snapshot):
         return ()
     unit = snapshot.cadence.unit
@@ -138,7 +140,7 @@ def fills_parts_again(snapshot: Snapshot) -> bool:
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
-    """Return the slot of the last fill of a full table."""
+    """Return the time range that the last fill of a FULL table was recorded for."""
     last = filled.ranges[-1]
     return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 
@@ -152,7 +154,7 @@ def last_units(snapshot: Snapshot, filled: IntervalSet, count: int | None) -> In
 
 
 def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
-    """Return the missing intervals in all units that a change overlaps."""
+    """Return the missing intervals in all interval units that a change overlaps."""
     if not missing or not snapshot.is_incremental:
         return missing
     hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
@@ -160,7 +162,7 @@ def units_around(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) 
 
 
 def audited_ranges(snapshot: Snapshot, ranges: IntervalSet) -> tuple[Interval, ...]:
-    """Return the ranges to audit. For a table that is replaced as a whole, only the last range."""
+    """Return the ranges to audit after a fill; only the last one for a FULL table."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
@@ -180,11 +182,8 @@ def next_in_order(
     )
 
 
-def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
-    """Add to the missing ranges the earlier intervals that lookback fills again.
-
-    The result is limited to `within`.
-    """
+def add_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
+    """Add the earlier intervals that the model's lookback fills again, within `within`."""
     lookback = snapshot.model.kind.lookback
     if not missing or not lookback:
         return missing
@@ -198,7 +197,7 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
 def infer_starts(
     snapshots: Mapping[ModelName, Snapshot], window: Window
 ) -> dict[ModelName, datetime]:
-    """Return each model's first instant.
+    """Return the start of each model's data, inherited from parents if not declared.
 
     Args:
         snapshots: The models' snapshots, in topological order.
@@ -224,15 +223,15 @@ Ready = Callable[[Snapshot, IntervalSet], IntervalSet]
 
 @dataclass(slots=True)
 class Readiness:
-    """Evaluates the signals of a plan's models, parents first."""
+    """Evaluates the signals of a plan's models, parents before children."""
 
     # Without `ready`, nothing is blocked. If a signal blocks ranges, the same ranges of incremental
     # children are blocked, and all ranges of children that are written as a whole.
     ready: Ready | None = None
     blocked: dict[ModelName, IntervalSet] = field(default_factory=dict)
 
-    def let_pass(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
-        """Return the missing intervals of a model that its signals and its parents do not block."""
+    def unblocked_intervals(self, snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
+        """Return the missing intervals that no signal of a model or of its parents blocks."""
         parents = (self.blocked[one] for one in snapshot.parents if one in self.blocked)
         blocked = IntervalSet.union(parents)
         passing = missing

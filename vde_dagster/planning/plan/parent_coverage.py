@@ -28,7 +28,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.intervals.cadence import ALWAYS, BEGINNING, FAR, IntervalUnit
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.kinds.repeatable import why_not_repeatable
+from vde_dagster.planning.kinds.repeatable import explain_not_repeatable
 from vde_dagster.planning.plan.missing_intervals import (
     Window,
     fills_parts_again,
@@ -36,7 +36,7 @@ from vde_dagster.planning.plan.missing_intervals import (
     missing_intervals,
 )
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.snapshot import Snapshot, in_order
+from vde_dagster.planning.snapshots.snapshot import Snapshot, sort_parents_first
 from vde_dagster.planning.tables.table import ParentGaps, PhysicalTable
 
 NOTHING: ParentGaps = {}
@@ -47,7 +47,7 @@ MOST_RANGES = 30
 
 @dataclass(slots=True)
 class ParentCoverage:
-    """Records the coverage and the gaps of a plan's models, parents first.
+    """Tracks which ranges each model has after a plan, and which it lacks, parents first.
 
     Args:
         starts: First instant of data by model (UTC).
@@ -67,8 +67,8 @@ class ParentCoverage:
     _static: set[ModelName] = field(default_factory=set)
     """Models computed only from files, such as seeds."""
 
-    def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges where the data of a model's parents is complete.
+    def complete_parent_ranges(self, snapshot: Snapshot) -> IntervalSet:
+        """Return the ranges with complete data in all parents of a model.
 
         An incremental model can be filled only in these ranges.
         """
@@ -85,8 +85,10 @@ class ParentCoverage:
             out = out - ranges
         return out
 
-    def note(self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet) -> None:
-        """Record the coverage of a model.
+    def record_coverage(
+        self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet
+    ) -> None:
+        """Record the ranges that a model has after the plan.
 
         Args:
             table: None for a view.
@@ -99,7 +101,7 @@ class ParentCoverage:
             self._missing[name] = self._gaps(snapshot, FAR)
             self._waits[name] = self._waits_of_parents(snapshot)
         elif snapshot.is_incremental:
-            filled = table.counted_by(snapshot.cadence.unit).available
+            filled = table.with_ranges_for_unit(snapshot.cadence.unit).available
             self._note_filled(snapshot, filled | intervals)
         elif not filled_once:
             self._missing[name] = self._waits[name] = self._unmade(snapshot, table, intervals)
@@ -122,7 +124,6 @@ class ParentCoverage:
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
-        """Return the ranges outside a model's start and end."""
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
         before = [Interval(BEGINNING, start)] if start > BEGINNING else []
         after = [Interval(end, FAR)] if end is not None and end < FAR else []
@@ -131,7 +132,7 @@ class ParentCoverage:
     def _is_static(self, snapshot: Snapshot) -> bool:
         if not snapshot.parents or not self._static.issuperset(snapshot.parents):
             return False
-        return not snapshot.is_incremental and why_not_repeatable(snapshot, {}) is None
+        return not snapshot.is_incremental and explain_not_repeatable(snapshot, {}) is None
 
     def _waits_of_parents(self, snapshot: Snapshot) -> ParentGaps:
         found: dict[ModelName, IntervalSet] = {}
@@ -153,7 +154,6 @@ class ParentCoverage:
         return found
 
     def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
-        """Record the ranges of an incremental model that are filled after the plan."""
         name, unit = snapshot.name, snapshot.cadence.unit
         outside = self._outside(snapshot)
         whole = snapshot.cadence.whole(filled | outside, ALWAYS)
@@ -199,7 +199,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
     Args:
         default_start: Start of models that declare none (UTC).
     """
-    snapshots = in_order(plan.target)
+    snapshots = sort_parents_first(plan.target)
     planned = {model.name: model for model in plan.models}
     starts = infer_starts(snapshots, Window(plan.created_at, default_start=default_start))
     coverage = ParentCoverage(starts, plan.created_at)
@@ -209,7 +209,7 @@ def parent_gaps(plan: Plan, default_start: datetime | None) -> dict[str, ParentG
         if model is None or not snapshot.model.kind.is_read:
             continue
         intervals = model.intervals if model.builds else IntervalSet()
-        coverage.note(snapshot, model.table, intervals)
+        coverage.record_coverage(snapshot, model.table, intervals)
         if intervals and model.table is not None and not snapshot.is_incremental:
             gaps = (
                 {}
@@ -225,7 +225,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
     """Return the intervals that a run of a plan would compute, by model, parents first."""
     # They include the plan's own intervals. Of models that share a table, only the first is
     # returned.
-    snapshots = in_order(plan.target)
+    snapshots = sort_parents_first(plan.target)
     tables = {model.name: model.table for model in plan.models if model.table}
     starts = infer_starts(snapshots, window)
     found: dict[ModelName, IntervalSet] = {}
@@ -234,17 +234,17 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
     for name, snapshot in snapshots.items():
         table = tables.get(name)
         if table is None:
-            coverage.note(snapshot, None, IntervalSet())
+            coverage.record_coverage(snapshot, None, IntervalSet())
             continue
         missing = missing_intervals(
             snapshot,
-            table.counted_by(snapshot.cadence.unit).available,
+            table.with_ranges_for_unit(snapshot.cadence.unit).available,
             window,
             starts,
-            coverage.complete_for(snapshot),
+            coverage.complete_parent_ranges(snapshot),
             catches_up=coverage.catches_up(snapshot, table),
         )
-        coverage.note(snapshot, table, missing)
+        coverage.record_coverage(snapshot, table, missing)
         if missing and table.id not in seen:
             found[name] = missing
         seen.add(table.id)

@@ -35,7 +35,7 @@ class EnvironmentStatements:
         return bool(self.before or self.after)
 
     def map(self, change: Callable[[str], str]) -> EnvironmentStatements:
-        """Return the statements with each text changed."""
+        """Return the statements after applying a function to each text."""
         return EnvironmentStatements(
             tuple(map(change, self.before)), tuple(map(change, self.after))
         )
@@ -59,7 +59,7 @@ NO_STATEMENTS = EnvironmentStatements()
 
 
 class Change(str, Enum):
-    """How a model differs between the project and the environment."""
+    """How a plan changes a model of an environment."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -80,7 +80,7 @@ class Category(str, Enum):
 
 
 class PlanKind(str, Enum):
-    """The origin of a plan."""
+    """Whether a plan publishes changes, runs due intervals, or computes intervals again."""
 
     PLAN = "plan"
     RUN = "run"
@@ -149,7 +149,7 @@ class PlannedModel:
 
     @property
     def again(self) -> bool:
-        """Whether filled intervals are filled again."""
+        """Whether intervals that are filled already are filled again."""
         return self.restate or self.catches_up
 
     @property
@@ -159,7 +159,7 @@ class PlannedModel:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether a change keeps all rows."""
+        """Whether the change leaves all existing rows as they are."""
         return self.category in (Category.METADATA, Category.REUSE)
 
     @property
@@ -256,7 +256,7 @@ class Objection:
 
     @property
     def sentence(self) -> str:
-        """The objection as text: the rule, its message, and the consequence."""
+        """The objection as one line: its rule, its message, and the consequence for the plan."""
         end = _CONSEQUENCES[self.level]
         if self.level == "ask" and self.approvers:
             end += f" of {' or '.join(self.approvers)}"

@@ -103,7 +103,7 @@ class PlanOptions:
         """Parse options as typed.
 
         Args:
-            typed: Values by the names of `Asked`; empty values are ignored.
+            typed: Values by the names of `PlanOptionField`; empty values are ignored.
             clock: The execution time, to which typed times are relative.
             spelled: Returns how users write an option, for messages.
 
@@ -140,8 +140,8 @@ NOTHING_SAID = PlanOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An option of a plan as users type it.
+class PlanOptionField:
+    """One option of a plan, as users type it.
 
     Args:
         name: Its name in the launchpad.
@@ -159,7 +159,7 @@ class Asked:
 
 
 @cache
-def plan_option_fields() -> tuple[Asked, ...]:
+def plan_option_fields() -> tuple[PlanOptionField, ...]:
     """Return the options of a plan, in the order of the help text."""
     found = []
     for one, hint in zip(fields(PlanOptions), get_type_hints(PlanOptions).values(), strict=True):
@@ -171,5 +171,7 @@ def plan_option_fields() -> tuple[Asked, ...]:
         elif str in get_args(hint):
             type_, metavar = list, metavar or "MODELS"
         flags = how.get("flags", (f"--{name.replace('_', '-')}",))
-        found.append(Asked(name, type_, how["help"], flags, metavar, how.get("of_run", False)))
+        found.append(
+            PlanOptionField(name, type_, how["help"], flags, metavar, how.get("of_run", False))
+        )
     return tuple(found)

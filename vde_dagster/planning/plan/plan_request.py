@@ -23,7 +23,7 @@ from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The options of a plan, completed by settings and state.
+    """The options of a plan, together with the settings and state that complete them.
 
     Args:
         backfill: The models that are filled, or None for all.

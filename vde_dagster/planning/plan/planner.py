@@ -7,23 +7,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environments.contracts import ContractBreak, Shown, contract_breaks
+from vde_dagster.planning.environments.contracts import (
+    ContractBreak,
+    ShownModel,
+    find_contract_breaks,
+)
 from vde_dagster.planning.environments.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.environments.warehouse_state import WarehouseState
 from vde_dagster.planning.intervals.cadence import FAR
 from vde_dagster.planning.intervals.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.kinds.repeatable import may_be_skipped, why_always
+from vde_dagster.planning.kinds.repeatable import explain_never_skipped, may_be_skipped
 from vde_dagster.planning.plan.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.plan.audits_due import (
+    add_audits_of_unchanged_models,
     audited_range,
     needs_audits,
-    with_audits_of_others,
 )
 from vde_dagster.planning.plan.compare_snapshots import (
-    Reasons,
+    ChangeReasons,
     becomes_table,
-    classify,
+    classify_change,
     differing_columns,
 )
 from vde_dagster.planning.plan.missing_intervals import (
@@ -35,7 +39,7 @@ from vde_dagster.planning.plan.missing_intervals import (
 from vde_dagster.planning.plan.parent_coverage import ParentCoverage
 from vde_dagster.planning.plan.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_request import PlanRequest
-from vde_dagster.planning.plan.publication import planned_views
+from vde_dagster.planning.plan.publication import plan_views
 from vde_dagster.planning.reasons import Reason, ReasonCode
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import Part, PhysicalTable, TableChange
@@ -49,10 +53,10 @@ def make_plan(
     plan_id: str,
     unique_id: Callable[[], str],
 ) -> Plan:
-    """Compare a target with an environment, and return the plan.
+    """Compare a project's snapshots with an environment, and return the plan.
 
     Args:
-        snapshots: The target, in topological order.
+        snapshots: The project's snapshots, in topological order.
         unique_id: Returns a new unique id for each new table.
 
     Raises:
@@ -80,10 +84,10 @@ def make_plan(
         base_version=state.target.version if state.target else 0,
         created_at=window.now,
         models=(
-            *with_audits_of_others(planner.planned(), snapshots, state),
+            *add_audits_of_unchanged_models(planner.planned(), snapshots, state),
             *planner.removed(),
         ),
-        views=planned_views(request, snapshots, tables, entries, state),
+        views=plan_views(request, snapshots, tables, entries, state),
         entries=entries,
         snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
         start=window.start,
@@ -98,7 +102,7 @@ def compare_models(
     tables: Mapping[ModelName, PhysicalTable],
     state: WarehouseState,
 ) -> dict[ModelName, PlannedModel]:
-    """Compare the snapshots of a target with an environment, without planning any work.
+    """Compare a project's snapshots with an environment, without planning any fills.
 
     Args:
         tables: The target's table of each model.
@@ -107,8 +111,8 @@ def compare_models(
     return {model.name: model for model in (*planner.compared(), *planner.removed())}
 
 
-def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
-    """Replace tables of a plan by other tables with the same ids."""
+def replace_plan_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
+    """Return a plan whose tables are replaced by newer records with the same ids."""
     models = tuple(
         replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
         for model in plan.models
@@ -144,8 +148,6 @@ class _Work:
 
 
 class _Planner:
-    """Plans the models of a target, parents first."""
-
     # The coverage of each model is recorded for its children.
     def __init__(
         self,
@@ -165,7 +167,7 @@ class _Planner:
             for name, snapshot in snapshots.items()
             if name in self.old and not self.old[name].means(snapshot)
         }
-        self.reasons = Reasons(self.changed)
+        self.reasons = ChangeReasons(self.changed)
         self.protected = state.protected(request.environment)
         self.readiness = Readiness(request.ready)
         self.coverage = ParentCoverage(starts, request.window.now)
@@ -181,7 +183,7 @@ class _Planner:
                 due = audited_range(request, snapshot, before, moving, start, last)
                 yield PlannedModel(
                     name,
-                    *classify(snapshot, before),
+                    *classify_change(snapshot, before),
                     self.reasons.explain(snapshot, before),
                     snapshot.id,
                     previous,
@@ -208,7 +210,9 @@ class _Planner:
                 restate=work.again,
                 catches_up=work.catches_up,
                 layout=table is not None and self._layout_differs(snapshot, table),
-                breaks=self._breaks(name, Shown(snapshot, table)) if name in self.changed else (),
+                breaks=self._breaks(name, ShownModel(snapshot, table))
+                if name in self.changed
+                else (),
                 moves=self._moves(name) if name in self.changed else (),
                 skippable=skippable,
                 always=always,
@@ -220,13 +224,12 @@ class _Planner:
                 moving.add(name)
 
     def compared(self) -> Iterator[PlannedModel]:
-        """Compare each model of the target with the environment's model."""
         for name, snapshot in self.snapshots.items():
             before, table = self.old.get(name), self.tables.get(name)
             if snapshot.model.kind.is_read:
                 change, category, reasons = self._verdict(snapshot, table, _Work())
             else:
-                change, category = classify(snapshot, before)
+                change, category = classify_change(snapshot, before)
                 reasons = self.reasons.explain(snapshot, before)
             changed = name in self.changed and snapshot.model.kind.is_read
             yield PlannedModel(
@@ -237,12 +240,11 @@ class _Planner:
                 snapshot.id,
                 before.id if before is not None else None,
                 table,
-                breaks=self._breaks(name, Shown(snapshot, table)) if changed else (),
+                breaks=self._breaks(name, ShownModel(snapshot, table)) if changed else (),
                 moves=self._moves(name) if changed else (),
             )
 
     def removed(self) -> Iterator[PlannedModel]:
-        """Yield the models that the target no longer has."""
         for name, snapshot in self.old.items():
             if name not in self.snapshots:
                 breaks, why = self._breaks(name, None), (Reason(ReasonCode.REMOVED),)
@@ -257,9 +259,8 @@ class _Planner:
     def _verdict(
         self, snapshot: Snapshot, table: PhysicalTable | None, work: _Work
     ) -> tuple[Change, Category | None, tuple[Reason, ...]]:
-        """Return a model's change, the change's category, and its reasons."""
         before = self.old.get(snapshot.name)
-        change, category = classify(snapshot, before)
+        change, category = classify_change(snapshot, before)
         reasons = self.reasons.explain(snapshot, before)
         if snapshot.name in self.state.left_out:
             change, category = Change.MODIFIED, Category.BREAKING
@@ -294,7 +295,7 @@ class _Planner:
             return False, ""
         if self.request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
             return False, ""
-        always = why_always(snapshot, self.snapshots) or ""
+        always = explain_never_skipped(snapshot, self.snapshots) or ""
         return not always and bool(table.intervals), always
 
     def _begins_anew(self, snapshot: Snapshot, table: PhysicalTable | None) -> bool:
@@ -313,9 +314,9 @@ class _Planner:
         shown = self.state.tables.get(entry.table_id) if table.preview is None else None
         return shown is not None and shown.id != table.id and bool(shown.intervals)
 
-    def _breaks(self, name: ModelName, new: Shown | None) -> tuple[ContractBreak, ...]:
+    def _breaks(self, name: ModelName, new: ShownModel | None) -> tuple[ContractBreak, ...]:
         table = self.state.tables.get(self.shown[name].table_id or "")
-        before = Shown(self.old[name], table)
+        before = ShownModel(self.old[name], table)
 
         def with_declared_readers(one: ContractBreak) -> ContractBreak:
             known = [own for own in self.request.exposures if own.reads_column(name, one.column)]
@@ -326,7 +327,7 @@ class _Planner:
             exposures, syncs, metrics = named.values()
             return replace(one, exposures=exposures, syncs=syncs, metrics=metrics)
 
-        found = contract_breaks(before, new, self.state.view_types, self.old.values())
+        found = find_contract_breaks(before, new, self.state.view_types, self.old.values())
         return tuple(map(with_declared_readers, found))
 
     def _moves(self, name: ModelName) -> tuple[str, ...]:
@@ -337,7 +338,6 @@ class _Planner:
         )
 
     def _layout_differs(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the plan must change the layout of an existing table."""
         # The table has the layout of the published model, or of the snapshot that created it.
         if table.id in self.protected or not table.created or table.preview is not None:
             return False
@@ -353,22 +353,21 @@ class _Planner:
         """
         parts: tuple[Part, ...] = ()
         if table is not None:
-            counted = table.counted_by(snapshot.cadence.unit)
+            counted = table.with_ranges_for_unit(snapshot.cadence.unit)
             if table.id not in self.protected:
                 lost = table.intervals - counted.intervals
                 parts = tuple(p for p in table.parts if lost & IntervalSet((p.interval,)))
             table = counted
         work = self._requested_work(snapshot, table) if table is not None else _Work()
-        intervals = self.readiness.let_pass(snapshot, work.intervals)
-        self.coverage.note(snapshot, table, intervals)
+        intervals = self.readiness.unblocked_intervals(snapshot, work.intervals)
+        self.coverage.record_coverage(snapshot, table, intervals)
         # What fills more than the slot that the table has is no mere catching up.
         has = table.intervals if table is not None else IntervalSet()
         catches_up = work.catches_up and bool(intervals) and not intervals - has
         return replace(work, intervals=intervals, catches_up=catches_up, parts=parts)
 
     def _requested_work(self, snapshot: Snapshot, table: PhysicalTable) -> _Work:
-        """Return the work on a table before signals are evaluated."""
-        complete = self.coverage.complete_for(snapshot)
+        complete = self.coverage.complete_parent_ranges(snapshot)
         intervals, catches_up, early = IntervalSet(), False, False
         if table.id not in self.protected and self._fills(snapshot, table):
             catches_up = self.coverage.catches_up(snapshot, table)
@@ -403,7 +402,6 @@ class _Planner:
         return bool(table.intervals) and not meaning_of(snapshot.model.kind).filled_once
 
     def _fills(self, snapshot: Snapshot, table: PhysicalTable) -> bool:
-        """Return whether the plan fills a model's missing intervals."""
         # A run fills all due intervals. A plan fills tables that the environment does not show yet,
         # and an explicitly given range. Other due intervals wait for the next run.
         request, window = self.request, self.request.window
@@ -418,7 +416,6 @@ class _Planner:
         return table.id not in self.shown_tables
 
     def _window(self, snapshot: Snapshot, table: PhysicalTable) -> Window:
-        """Return the range to fill."""
         window = self.request.window
         asked = window.start is not None or window.end is not None
         if table.preview is None or asked or self.request.kind is PlanKind.RUN:
@@ -427,7 +424,6 @@ class _Planner:
         return replace(window, start=since or snapshot.cadence.latest_slot(window.now).start)
 
     def _in_place(self, snapshot: Snapshot, table: PhysicalTable) -> TableChange | None:
-        """Return how the plan changes a table of production in place, or None."""
         request, target = self.request, self.state.target
         if snapshot.forward is None:
             return None

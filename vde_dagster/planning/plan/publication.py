@@ -18,14 +18,14 @@ from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef
 
 
-def planned_views(
+def plan_views(
     request: PlanRequest,
     snapshots: Mapping[ModelName, Snapshot],
     tables: Mapping[ModelName, PhysicalTable],
     entries: Mapping[ModelName, Entry],
     state: WarehouseState,
 ) -> PlannedViews:
-    """Compare the views of a target with the environment's views."""
+    """Return the views that a plan creates, replaces and drops."""
     after = Resolver(
         request.environment,
         entries,
@@ -72,7 +72,6 @@ def _shows(resolver: Resolver, name: ModelName) -> bool:
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
-    """Return the models whose views are certainly equal."""
     # Views are not rendered here. They are equal if the entries of their models are equal. For
     # inlined queries, the entries of all parents must be equal, too.
     if before is None or not after.views.same_as(before.views):
@@ -92,7 +91,7 @@ _FEW = 2
 """Number of models that a plan may always remove, even from a small project."""
 
 
-def require_meant(plan: Plan, state: WarehouseState, share: float) -> None:
+def require_confirmed_removals(plan: Plan, state: WarehouseState, share: float) -> None:
     """Check that a plan does not remove most models of an environment.
 
     Args:
@@ -145,7 +144,6 @@ def require_no_gaps(
 def _gaps(
     plan: Plan, current: Environment | None, tables: Mapping[str, PhysicalTable]
 ) -> Iterator[tuple[ModelName, IntervalSet]]:
-    """Yield the ranges of each model that the environment has and the plan would lack."""
     # Ranges that a lookback fills again are not gaps.
     for model in plan.models:
         entry = current.entries.get(model.name) if current else None

@@ -18,9 +18,9 @@ from vde_dagster.planning.plan.affected_intervals import (
     AffectedIntervals,
     Widening,
     affected_intervals,
-    read_ranges,
+    changed_parent_ranges,
 )
-from vde_dagster.planning.plan.audits_due import with_audits_of_fills
+from vde_dagster.planning.plan.audits_due import choose_audits_again
 from vde_dagster.planning.plan.missing_intervals import last_units, units_around
 from vde_dagster.planning.plan.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan.plan_options import PlanOptions
@@ -31,7 +31,7 @@ from vde_dagster.project.selection import select
 
 
 class RefusalCode(str, Enum):
-    """Reason why a table cannot be computed again."""
+    """Why a restatement does not compute a table again."""
 
     PRODUCTION_TABLE = "production_table"
     FROM_FILE = "from_file"
@@ -49,8 +49,8 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Extended:
-    """A model that is computed again for more than the intervals around the change.
+class WidenedModel:
+    """A model that a restatement computes for more intervals than were requested.
 
     Args:
         first: Start of the first interval (UTC).
@@ -64,7 +64,7 @@ class Extended:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A plan that computes filled intervals again.
+    """A plan that computes filled intervals again, and the models that it leaves out.
 
     Args:
         refused: The models that are not computed again.
@@ -73,7 +73,7 @@ class Restatement:
 
     plan: Plan
     refused: tuple[Refusal, ...]
-    extended: tuple[Extended, ...]
+    extended: tuple[WidenedModel, ...]
     chosen: Set[ModelName] = frozenset()
 
 
@@ -85,7 +85,7 @@ def restate(
     fills_missing: bool = False,
     beside: bool = False,
 ) -> Restatement:
-    """Make a run's plan compute ranges of chosen models and of their descendants again.
+    """Change a run's plan so that it computes ranges of some models and their descendants again.
 
     Args:
         plan: A run's plan of what an environment shows.
@@ -96,12 +96,12 @@ def restate(
     """
     # Descendants are computed in whole intervals of their cadence, also through views. No model is
     # computed beyond its filled ranges.
-    seen = _Seen(plan, protected)
+    seen = _RestatementProgress(plan, protected)
     models = tuple(
         seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
         for model in plan.models
     )
-    models = with_audits_of_fills(models, plan.snapshots, beside=beside)
+    models = choose_audits_again(models, plan.snapshots, beside=beside)
     changed = replace(plan, models=models, restates=seen.changed)
     return Restatement(changed, tuple(seen.refused), tuple(seen.extended))
 
@@ -109,7 +109,7 @@ def restate(
 def restate_published(
     run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
 ) -> Restatement:
-    """Plan to compute published intervals of an environment again, without other changes.
+    """Plan to compute filled intervals of an environment again, as `--restate-model` asks.
 
     Args:
         run: A run's plan of the environment.
@@ -166,15 +166,13 @@ def require_same_ranges(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> 
             )
 
 
-class _Seen:
-    """State of a restatement while its models are processed, parents first."""
-
+class _RestatementProgress:
     def __init__(self, plan: Plan, protected: Set[str]) -> None:
         self.plan, self.protected = plan, protected
         self.changed: dict[ModelName, IntervalSet] = {}
         self.by_table: dict[str, IntervalSet] = {}
         self.refused: list[Refusal] = []
-        self.extended: list[Extended] = []
+        self.extended: list[WidenedModel] = []
 
     def take(
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
@@ -191,7 +189,7 @@ class _Seen:
         if model.snapshot_id is None:
             return idle
         snapshot = self.plan.snapshots[model.snapshot_id]
-        change = asked | read_ranges(snapshot, self.changed)
+        change = asked | changed_parent_ranges(snapshot, self.changed)
         if model.table is not None:
             # Of two models with one table the second shows what is computed for the first.
             change = change | self.by_table.get(model.table.id, IntervalSet())
@@ -208,7 +206,7 @@ class _Seen:
             return idle
         if found.widened:
             first, kind = found.intervals.ranges[0].start, snapshot.model.kind.name
-            self.extended.append(Extended(snapshot.name, first, found.widened, kind))
+            self.extended.append(WidenedModel(snapshot.name, first, found.widened, kind))
         if found.intervals:
             self.changed[snapshot.name] = self.by_table[model.table.id] = found.changed
         if beside:
@@ -232,7 +230,6 @@ class _Seen:
         return NOTHING
 
     def _refusal(self, snapshot: Snapshot, table: PhysicalTable) -> RefusalCode | None:
-        """Return the reason why a table must not be computed again, or None if it may be."""
         kind = snapshot.model.kind
         if table.id in self.protected:
             return RefusalCode.PRODUCTION_TABLE
@@ -245,7 +242,7 @@ class _Seen:
         return None
 
 
-def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
+def limit_to_model(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
     """Limit a run's plan to the missing intervals of one model in the given ranges (UTC)."""
     # Whole units are filled. If the model fills intervals in order, earlier intervals are included.
     models = []
@@ -260,12 +257,12 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
                 chosen = model.intervals & IntervalSet((upto,))
         again = model.catches_up and bool(chosen)
         models.append(replace(model, builds=bool(chosen), intervals=chosen, catches_up=again))
-    return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
+    return replace(plan, models=choose_audits_again(models, plan.snapshots))
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """An automatic restatement that a model is due for.
+class DueRestatement:
+    """A restatement that a model's cron or its passed end requires.
 
     Args:
         at: The tick that triggers the restatement (UTC).
@@ -277,8 +274,8 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """Tick of the schedule that caused an automatic restatement.
+class RestatementTick:
+    """The latest tick that requires a restatement, and the ranges to restate.
 
     Args:
         at: Time of the tick (UTC).
@@ -289,16 +286,16 @@ class Tick:
     intervals: IntervalSet
 
 
-def wishes(snapshot: Snapshot, now: datetime) -> tuple[Wish, ...]:
-    """Return the automatic restatements that are due at an instant (UTC)."""
+def due_restatements(snapshot: Snapshot, now: datetime) -> tuple[DueRestatement, ...]:
+    """Return the restatements that a model's cron or passed end requires at an instant (UTC)."""
     found = [_after_the_end(snapshot, now)]
     if (cron := snapshot.model.kind.auto_restatement_cron) is not None:
         tick = replace(snapshot.cadence, cron=cron).last_tick(now)
-        found.insert(0, Wish(tick, snapshot.model.kind.auto_restatement_intervals))
+        found.insert(0, DueRestatement(tick, snapshot.model.kind.auto_restatement_intervals))
     return tuple(wish for wish in found if wish is not None)
 
 
-def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
+def _after_the_end(snapshot: Snapshot, now: datetime) -> DueRestatement | None:
     """Return a restatement of the last intervals of a model whose end has passed, if it is due."""
     # After the end no interval becomes due whose lookback would include these intervals, but late
     # rows can still arrive. Models that can only be computed again as a whole are left out.
@@ -310,16 +307,16 @@ def _after_the_end(snapshot: Snapshot, now: datetime) -> Wish | None:
     if due <= first:
         return None
     left = lookback + 1 - cadence.unit.count(Interval(first, due))
-    return Wish(cadence.last_tick(now), left) if left > 0 else None
+    return DueRestatement(cadence.last_tick(now), left) if left > 0 else None
 
 
-def due_again(
+def restate_since_ticks(
     snapshot: Snapshot,
     filled: IntervalSet,
-    asked: Iterable[Wish],
+    asked: Iterable[DueRestatement],
     fills: Iterable[tuple[Interval, datetime]],
-) -> Tick:
-    """Return the ranges to restate for a model's latest ticks.
+) -> RestatementTick:
+    """Return the ranges that were not filled since the ticks of due restatements.
 
     Args:
         asked: The model's due restatements, at least one.
@@ -331,4 +328,4 @@ def due_again(
     for wish in asked:
         newer = IntervalSet.of(interval for interval, at in log if at >= wish.at)
         intervals = intervals | (last_units(snapshot, filled, wish.last) - newer)
-    return Tick(max(wish.at for wish in asked), intervals)
+    return RestatementTick(max(wish.at for wish in asked), intervals)

@@ -168,7 +168,7 @@ def tested_models(plan: Plan) -> Names:
 
 
 def planned_work(plan: Plan) -> dict[ModelName, PlannedModel]:
-    """Return the models to fill or audit, or whose tables must be created or changed."""
+    """Return the models whose tables a plan fills, audits, creates or changes."""
     return {
         model.name: model
         for model in plan.models
@@ -187,7 +187,7 @@ def plan_audit_order(plan: Plan) -> AuditOrder:
 def work_graph(
     plan: Plan, work: Mapping[ModelName, PlannedModel], audits: AuditOrder
 ) -> dict[ModelName, frozenset[ModelName]]:
-    """Return, for each model to process, the models that must be processed before it."""
+    """Return, for each model to fill or audit, the models that must be finished before it."""
     # This includes models that it depends on through models without work. If several models share a
     # table, the later models wait for the first and then have nothing left to do.
     after = {

@@ -29,10 +29,10 @@ from vde_dagster.project.macros.variables import (
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.outline import replace_qualify
+from vde_dagster.sql.outline import without_qualify
 from vde_dagster.sql.reading import Reading, read_query
 from vde_dagster.sql.scanner import Token as SourceToken
-from vde_dagster.sql.statements import read_temporary_view
+from vde_dagster.sql.statements import temporary_view
 
 Relation = Callable[[ModelName], str | None]
 """Returns the query for a table's name; None to keep the name."""
@@ -45,7 +45,7 @@ def render_query(
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str:
-    """Render a model's query over an environment's tables, as Spark SQL.
+    """Write a model's query as Spark SQL over the physical tables of an environment.
 
     Args:
         interval: The half-open UTC range of the time variables, if there is one.
@@ -56,7 +56,7 @@ def render_query(
     if interval is not None:
         values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
         sql = substitute_time_variables(sql, values)
-    return replace_tables(sql, relations(resolver, catalog, interval, execution_time))
+    return replace_tables(sql, relation_function(resolver, catalog, interval, execution_time))
 
 
 def render_plain_query(model: Model, resolver: Resolver, catalog: str) -> str:
@@ -65,14 +65,14 @@ def render_plain_query(model: Model, resolver: Resolver, catalog: str) -> str:
     return render_query(model, replace(resolver, branches={}, tables=tables), catalog)
 
 
-def relation(
+def relation_query(
     name: ModelName,
     resolver: Resolver,
     catalog: str,
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> str | None:
-    """Return the query for a model's name, or None for other names.
+    """Return the query that replaces a model's name in SQL; None for other names.
 
     Args:
         interval: The reader's range (UTC), for the time variables of a query without a table.
@@ -90,14 +90,14 @@ def relation(
     return render_query(binding.snapshot.model, resolver, catalog, interval, execution_time)
 
 
-def relations(
+def relation_function(
     resolver: Resolver,
     catalog: str,
     interval: Interval | None = None,
     execution_time: datetime | None = None,
 ) -> Relation:
-    """Return a function that calls `relation` with a model's name and the given arguments."""
-    return lambda name: relation(name, resolver, catalog, interval, execution_time)
+    """Return a function from a model's name to its `relation_query`."""
+    return lambda name: relation_query(name, resolver, catalog, interval, execution_time)
 
 
 def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
@@ -129,9 +129,9 @@ def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = N
         found.append((table, query))
     aliases = _aliases(unnamed)
     for table, query in found:
-        edits += put_in_place(reading, table, query, aliases.get(id(table)))
+        edits += replace_table_by_query(reading, table, query, aliases.get(id(table)))
     edits += _rename_qualifiers(reading.tree, unnamed, aliases)
-    return replace_qualify(apply_edits(sql, edits))
+    return without_qualify(apply_edits(sql, edits))
 
 
 def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
@@ -159,7 +159,6 @@ def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
 def _rename_qualifiers(
     tree: exp.Expr, unnamed: Sequence[exp.Table], names: Mapping[int, str]
 ) -> list[Edit]:
-    """Replace full table names in column qualifiers with the tables' new names."""
     new = {(table.db.lower(), table.name.lower()): names[id(table)] for table in unnamed}
     if not new:
         return []
@@ -197,7 +196,7 @@ def render_audit(
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
     query = substitute_time_variables(query, values)
-    return replace_tables(query, relations(resolver, catalog, interval))
+    return replace_tables(query, relation_function(resolver, catalog, interval))
 
 
 _QUOTED = r"`(?:[^`]|``)*`"
@@ -205,8 +204,10 @@ _ONLY_A_NAME = re.compile(rf"SELECT \* FROM ({_QUOTED}(?:\.{_QUOTED})*)")
 _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 
 
-def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | None) -> list[Edit]:
-    """Return the edits that replace a table by a query.
+def replace_table_by_query(
+    reading: Reading, table: exp.Table, query: str, alias: str | None
+) -> list[Edit]:
+    """Return the text edits that replace a table in FROM by a query.
 
     Raises:
         UsageError: The table is read as of an earlier version, which a query does not support.
@@ -299,7 +300,7 @@ def render_statements(
 
 
 def _over_tables(statement: str, relation_of: Relation) -> str:
-    view = read_temporary_view(SourceToken.split(statement))
+    view = temporary_view(SourceToken.split(statement))
     if view is None or view.start is None:
         return statement
     query = replace_tables(statement[view.start :], relation_of)

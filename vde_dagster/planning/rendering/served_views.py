@@ -28,8 +28,8 @@ _NO_CATALOG = "\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Doubled:
-    """A model that shows a column of its table under two names.
+class RepeatedColumns:
+    """A model whose view shows one physical column under two names.
 
     Args:
         table: The table in the catalog that has each column once.
@@ -40,12 +40,12 @@ class Doubled:
     columns: tuple[tuple[str, str], ...]
 
 
-def serve_view(
+def define_served_view(
     name: ModelName,
     resolver: Resolver,
     types: Iterable[tuple[str, str]],
     properties: Mapping[str, str] = MappingProxyType({}),
-    doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
+    doubled: Mapping[ModelName, RepeatedColumns] = MappingProxyType({}),
 ) -> ViewDefinition:
     """Define the view of a model that has no table, or that shows one column under two names.
 
@@ -76,7 +76,9 @@ def serve_view(
 
 
 def served_query(
-    model: Model, resolver: Resolver, doubled: Mapping[ModelName, Doubled] = MappingProxyType({})
+    model: Model,
+    resolver: Resolver,
+    doubled: Mapping[ModelName, RepeatedColumns] = MappingProxyType({}),
 ) -> str:
     """Write a model's query over tables of the environment's catalog, with other models inlined."""
     assert model.query is not None
@@ -91,13 +93,13 @@ def served_query(
     return replace_tables(model.query, relation_of)
 
 
-def _select_once(doubled: Doubled) -> str:
+def _select_once(doubled: RepeatedColumns) -> str:
     columns = ", ".join(quote_as(column, name) for name, column in doubled.columns)
     return f"SELECT {columns} FROM {quote(*doubled.table)}"
 
 
 def _relation(
-    binding: Binding, resolver: Resolver, doubled: Mapping[ModelName, Doubled]
+    binding: Binding, resolver: Resolver, doubled: Mapping[ModelName, RepeatedColumns]
 ) -> str | None:
     external, model = binding.external, binding.snapshot.model
     if external is not None:

@@ -50,7 +50,7 @@ def trino_select(
 
 
 def _pinned_value(pinned: PinnedTable, column: str, fields: ShownFields | None) -> str:
-    there, type_ = pinned.needs(column)
+    there, type_ = pinned.column_and_cast(column)
     value = _quote(column) if there else "NULL"
     if fields is not None:
         named = _with_fields(value, fields, pinned.there.get(column)) if there else value
@@ -106,7 +106,6 @@ def _row_value(
 
 
 def _trino_type(type_: str) -> str:
-    """Write a Spark SQL type as Trino's type."""
     from sqlglot import exp
 
     # Below something else: what stands alone cannot be exchanged.
@@ -144,7 +143,7 @@ def trino_query(
         if tree.find(exp.AtTimeZone):
             # Spark's `from_utc_timestamp` moves the instant; AT TIME ZONE only shows it elsewhere.
             return None
-        if not write_out_stars(tree):
+        if not expand_except_stars(tree):
             return None
         _keep_values(tree)
         tree = _with_types(tree, tuple(columns))
@@ -183,7 +182,6 @@ def _keep_values(tree: exp.Expr) -> None:
 
 
 def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
-    """Cast every output column of a query."""
     from sqlglot import exp
 
     def cast(name: str, type_: str) -> exp.Expr:
@@ -203,7 +201,6 @@ def _with_types(query: exp.Expr, columns: tuple[tuple[str, str], ...]) -> exp.Ex
 
 
 def _keep_microseconds(tree: exp.Expr) -> None:
-    """Give timestamp types Spark's precision."""
     # Trino's default is milliseconds.
     from sqlglot import exp
 
@@ -255,11 +252,8 @@ def view_writers(catalog_names: Iterable[str] = ()) -> dict[str, ViewWriter]:
     return {**WRITERS, **more}
 
 
-def write_out_stars(tree: exp.Expr) -> bool:
-    """Replace stars with EXCEPT by their columns, in place.
-
-    Returns whether all stars were replaced.
-    """
+def expand_except_stars(tree: exp.Expr) -> bool:
+    """Replace each `* EXCEPT (…)` by its columns, and return whether all could be replaced."""
     # A star over a table that is read by name cannot be replaced, because the table's columns are
     # unknown here.
     from sqlglot import exp

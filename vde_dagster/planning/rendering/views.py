@@ -17,7 +17,7 @@ from vde_dagster.planning.environments.resolver import Binding, Resolver, select
 from vde_dagster.planning.rendering.view_dialects import ViewWriter, view_writers
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.column_types import may_widen
-from vde_dagster.planning.tables.nested_fields import cast_to, is_nested
+from vde_dagster.planning.tables.nested_fields import is_nested, read_as_type
 from vde_dagster.planning.tables.table import TableRef
 from vde_dagster.project.macros.variables import (
     substitute_time_variables,
@@ -29,12 +29,12 @@ from vde_dagster.sql.statements import replace_dotted_names
 
 
 def has_view(binding: Binding) -> bool:
-    """Return whether a model is shown in the virtual layer."""
+    """Return whether environments have a view of a model."""
     return binding.snapshot.model.kind.is_shown
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
-    """Hash everything in a model's view except its types, or return None without a view."""
+    """Hash a model's view query, names and properties, without types; None without a view."""
     binding = resolver.resolve(name)
     if not has_view(binding):
         return None
@@ -124,7 +124,6 @@ def define_view(
 
 
 def _select(writer: ViewWriter, binding: Binding, catalog: str) -> str | None:
-    """Write the query of a table's view in another dialect, or None if it cannot be expressed."""
     assert binding.table is not None
     given = (binding.table.ref, binding.columns, catalog, binding.pinned)
     if writer.named is None and not any(is_nested(one.has) for one in binding.fields.values()):
@@ -146,7 +145,6 @@ def _types(binding: Binding) -> Mapping[str, str]:
 
 
 def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None:
-    """Return the table that is registered in place of a view, or None."""
     # A model that shows a physical column under two names keeps its view, because an Iceberg schema
     # contains each column once.
     if not resolver.views.are_tables or binding.table is None:
@@ -158,7 +156,6 @@ def _table_for_view(binding: Binding, resolver: Resolver) -> TableForView | None
 
 
 def _with_kept_types(binding: Binding) -> Binding:
-    """Cast a view's columns to their current types."""
     # Spark refuses a view whose query returns a wider type than the view declares. Until the table
     # is widened, the optimizer removes the cast.
     in_place = binding.snapshot.model.kind.changes_in_place
@@ -166,7 +163,7 @@ def _with_kept_types(binding: Binding) -> Binding:
         return binding
     types = _types(binding)
     kept = {
-        output: cast_to(type_, type_)
+        output: read_as_type(type_, type_)
         for output, physical in binding.columns
         if output not in binding.fields and may_widen(type_ := types[physical])
     }
@@ -216,10 +213,10 @@ def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
     }
 
 
-def virtual_update(
+def statements_after_publication(
     resolver: Resolver, current: Environment | None, catalog: str, now: datetime
 ) -> tuple[tuple[ModelName, str], ...]:
-    """Return the statements to run when an environment is published: (model, Spark SQL), in order.
+    """Return the `on_virtual_update` statements to run: (model, Spark SQL), in order.
 
     Args:
         current: The environment's current version; None if it is new.
@@ -247,11 +244,11 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
     values = time_variable_values(slot.start, slot.end, now)
     values |= this_model_values(resolver.views.quoted(name, catalog))
     for statement in statements:
-        text = over_views(statement, resolver_views(resolver, catalog), catalog)
+        text = replace_models_by_views(statement, view_name_function(resolver, catalog), catalog)
         yield substitute_time_variables(text, values)
 
 
-def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
+def view_name_function(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
     """Return a function that maps a model to its view's quoted name, or to None."""
 
     def view(name: ModelName) -> str | None:
@@ -262,8 +259,10 @@ def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], st
     return view
 
 
-def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
-    """Replace the names of models in a statement by the names of the environment's views."""
+def replace_models_by_views(
+    statement: str, view_of: Callable[[ModelName], str | None], catalog: str
+) -> str:
+    """Replace models' names in a statement by the names of the environment's views."""
     # Statements such as GRANT are not parsed, so names are found by their tokens: a model's schema,
     # a dot and its name, with or without the catalog.
     names = TableNames(catalog, "default", any_catalog=True)

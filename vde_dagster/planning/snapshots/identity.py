@@ -18,8 +18,8 @@ WHOLE_SINCE = 15
 """First canonicalizer version whose ids are hashes of all bytes."""
 
 
-def identified(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot whose id is the hash of its content."""
+def with_content_id(snapshot: Snapshot) -> Snapshot:
+    """Return a copy of a snapshot whose id is the hash of its content."""
     return replace(snapshot, id=content_digest(content_bytes(snapshot)))
 
 
@@ -39,7 +39,7 @@ def content_bytes(snapshot: Snapshot) -> bytes:
 
 
 def from_content(key: str, data: bytes) -> Snapshot | None:
-    """Read a snapshot's content if its hash is the id, or return None.
+    """Read stored bytes of a snapshot if their hash is its id; None otherwise.
 
     Raises:
         ValueError: The bytes are damaged, or of another form.

@@ -12,7 +12,7 @@ from vde_dagster.semantics.versions.lineage import EVERY_COLUMN
 
 
 class Flow(NamedTuple):
-    """The flow of a column of one model into a column of another model.
+    """A use of one model's column in a column, or in the rows, of another model.
 
     Args:
         column: None if all rows of the model depend on the source.
@@ -27,7 +27,7 @@ class Flow(NamedTuple):
 
 
 def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
-    """Yield the direct sources of one column, or of the rows if the column is None."""
+    """Yield the parents' columns that one column, or the rows (None), use directly."""
     wanted = column.lower() if column is not None else None
     for read in snapshot.reads:
         if (read.output.lower() if read.output is not None else None) == wanted:
@@ -37,7 +37,7 @@ def direct_flows(snapshot: Snapshot, column: str | None) -> Iterator[Flow]:
 def trace(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow a column of a model back to all sources.
+    """Return the parents' columns that a column depends on, directly or through other models.
 
     Returns each flow once, nearest first.
 
@@ -56,7 +56,7 @@ def trace(
 def trace_down(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str | None = None
 ) -> list[Flow]:
-    """Follow columns to all columns computed from them.
+    """Return the columns of other models that depend on a column, directly or not.
 
     Returns each flow once, nearest first.
     """
@@ -93,8 +93,8 @@ def _walk(
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """The part of a model that a change may affect.
+class AffectedParts:
+    """The columns or rows of a model that a change upstream may affect.
 
     Args:
         columns: Names of columns whose values may change, in the model's order.
@@ -105,15 +105,15 @@ class Touched:
     rows: bool
 
 
-def impact(
+def find_affected_parts(
     snapshots: Mapping[ModelName, Snapshot], name: ModelName, column: str
-) -> dict[ModelName, Touched]:
-    """Return the parts of models that a change of one column may affect, parents first.
+) -> dict[ModelName, AffectedParts]:
+    """Return, by model, the columns and rows that a change of one column may affect.
 
     Args:
         snapshots: The snapshots to search, parents before children.
     """
-    touched = {str(name): Touched((column,), rows=False)}
+    touched = {str(name): AffectedParts((column,), rows=False)}
     for snapshot in snapshots.values():
         reads = [read for read in snapshot.reads if _reaches(read, touched)]
         if not reads or snapshot.name == name:
@@ -121,11 +121,11 @@ def impact(
         outputs = {read.output.lower() for read in reads if read.output is not None}
         rows = any(read.output is None or touched[read.parent].rows for read in reads)
         columns = (one.name for one in snapshot.columns if rows or one.name.lower() in outputs)
-        touched[str(snapshot.name)] = Touched(tuple(columns), rows)
+        touched[str(snapshot.name)] = AffectedParts(tuple(columns), rows)
     return {one: touched[str(one)] for one in snapshots if str(one) in touched and one != name}
 
 
-def _reaches(read: Read, touched: Mapping[str, Touched]) -> bool:
+def _reaches(read: Read, touched: Mapping[str, AffectedParts]) -> bool:
     parent = touched.get(read.parent)
     if parent is None or parent.rows or read.column == EVERY_COLUMN:
         return parent is not None

@@ -35,15 +35,15 @@ class OutputColumn(NamedTuple):
 
 
 class Read(NamedTuple):
-    """One use of a parent's column by a snapshot's query.
+    """A column of a parent that a model's query uses, and how.
 
     Args:
         parent: The table that is read, as `namespace.name`.
         column: The parent's column; `*` if the query reads unknown columns.
         output: The output column that depends on the column, or None if the rows depend on it.
         how: Kind of the use. `identity`, `transformation` and `aggregation` compute the output from
-            the column. `join`, `filter`, `group`, `sort`, `window` and `conditional` only
-            determine the output or the rows. `python` and `unknown` could not be analyzed.
+            the column. `join`, `filter`, `group`, `sort`, `window` and `conditional` only determine
+            the output or the rows. `python` and `unknown` could not be analyzed.
     """
 
     parent: str
@@ -75,7 +75,7 @@ class Forward:
 
     @property
     def field_versions(self) -> tuple[str, ...]:
-        """The versions of the shown fields that were added in place."""
+        """The hashes of the struct fields that were added to the table in place."""
         listed = (field.version for _, fields in self.fields for field in fields)
         return tuple(version for version in listed if version)
 
@@ -128,7 +128,7 @@ class Snapshot:
 
     @property
     def meaning(self) -> str:
-        """Hash of everything that a definition means, as hex."""
+        """Hash of the rows, columns, metadata and layout of the definition, as hex."""
         # Definitions that differ only in formatting, comments, or unused code have one meaning.
         columns = (part for column in self.columns for part in (column.name, column.version))
         own = (self.fill_version, self.metadata_hash, self.layout_hash)
@@ -139,20 +139,20 @@ class Snapshot:
         return digest("snapshot in place", str(self.name), *own, *base, *columns, *fields)
 
     def means(self, other: Snapshot) -> bool:
-        """Return whether two definitions have the same meaning."""
+        """Return whether two snapshots have equal rows, columns, metadata and layout."""
         # Equal ids imply equal meanings.
         return self.id == other.id or self.meaning == other.meaning
 
     @property
     def standalone_hash(self) -> str:
-        """Hash of the definition if the model does not reuse a production table."""
+        """The `meaning` of the same definition in a separate, new table."""
         own = (self.standalone_fill, self.metadata_hash, self.layout_hash)
         columns = (part for column in self.standalone_columns for part in column)
         return digest("snapshot", str(self.name), *own, *columns)
 
     @property
     def cadence(self) -> Cadence:
-        """The model's cadence: when data falls due, and the unit of intervals."""
+        """The model's cron and interval unit."""
         return Cadence.of(self.model)
 
     @property
@@ -185,24 +185,24 @@ class Snapshot:
 
     @property
     def standalone_columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns with the versions that they would have in a table of their own."""
+        """The columns with the hashes that they would have in a separate, new table."""
         if self.forward is not None:
             return self.forward.columns
         return tuple((column.name, column.version) for column in self.columns)
 
     @property
     def standalone_rows(self) -> str:
-        """The row version of the definition without inherited tables."""
+        """The hash that the rows would have in a separate, new table."""
         return self.version.rows if self.forward is None else self.forward.rows
 
     @property
     def standalone_fill(self) -> str:
-        """The fill version of the definition without inherited tables."""
+        """The fill version that a separate, new table would have."""
         return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
     def standalone_meaning(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Fill version and columns of the definition without inherited tables."""
+        """The fill version and columns that a separate, new table would have."""
         return self.standalone_fill, self.standalone_columns
 
     @property
@@ -213,11 +213,11 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """Short hash of the content of the model's table or view."""
+        """The short hash in a table's name, such as `3f2a` in `sales__3f2a`."""
         return table_version(self.fill_version, (column.version for column in self.columns))
 
 
-def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
+def sort_parents_first(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:
     """Return the snapshots with parents before children, otherwise sorted by name."""
     graph = {
         name: [parent for parent in snapshots[name].parents if parent in snapshots]

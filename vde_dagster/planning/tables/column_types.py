@@ -20,8 +20,8 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _NARROW = re.compile(r"\b(INT|FLOAT|DECIMAL)\b")
 
 
-def plain_type(type_: str) -> str:
-    """Return a type as Iceberg stores it."""
+def iceberg_type(type_: str) -> str:
+    """Write a Spark SQL type as Iceberg stores it, such as `STRING` for `VARCHAR(10)`."""
     # Synonyms of a type become equal.
     text = re.sub(r"\s+", "", type_.upper())
     text = re.sub(r"(VARCHAR|CHAR|CHARACTER)\(\d+\)", "STRING", text)
@@ -31,13 +31,13 @@ def plain_type(type_: str) -> str:
 
 
 def same_type(one: str, other: str) -> bool:
-    """Return whether Iceberg stores two types as the same type."""
-    return plain_type(one) == plain_type(other)
+    """Return whether Iceberg stores two Spark SQL types as the same type."""
+    return iceberg_type(one) == iceberg_type(other)
 
 
 def widens(was: str, becomes: str) -> bool:
-    """Return whether a type has every value of another type, with the same meaning."""
-    before, after = plain_type(was), plain_type(becomes)
+    """Return whether one type has all values of another, as BIGINT has all values of INT."""
+    before, after = iceberg_type(was), iceberg_type(becomes)
     if (before, after) in _WIDER:
         return True
     narrow, wide = _DECIMAL.fullmatch(before), _DECIMAL.fullmatch(after)
@@ -48,16 +48,16 @@ def widens(was: str, becomes: str) -> bool:
 
 
 def widens_in_place(was: str, becomes: str) -> bool:
-    """Return whether Iceberg can promote a type to another type in place.
+    """Return whether Iceberg can change a column's type without rewriting files.
 
     Source: https://iceberg.apache.org/spec/#schema-evolution.
     """
     if not widens(was, becomes):
         return False
-    narrow, wide = _DECIMAL.fullmatch(plain_type(was)), _DECIMAL.fullmatch(plain_type(becomes))
+    narrow, wide = _DECIMAL.fullmatch(iceberg_type(was)), _DECIMAL.fullmatch(iceberg_type(becomes))
     return narrow is None or wide is None or narrow[2] == wide[2]
 
 
 def may_widen(type_: str) -> bool:
-    """Return whether Iceberg can promote a Spark SQL type, or a type nested in it."""
-    return _NARROW.search(plain_type(type_)) is not None
+    """Return whether Iceberg could change a type to a wider one without rewriting files."""
+    return _NARROW.search(iceberg_type(type_)) is not None

@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The field's path and version, as texts to hash."""
+        """The field's path and version, for hashing."""
         return *self.path, self.version
 
 
@@ -102,8 +102,8 @@ def is_nested(type_: str | None) -> bool:
     return type_ is not None and "struct<" in type_.lower()
 
 
-def cast_to(type_: str, has: str) -> ShownFields:
-    """Return how to read a column of type `has` without fields as another type."""
+def read_as_type(type_: str, has: str) -> ShownFields:
+    """Return how to read a column of type `has`, which has no fields, as `type_`."""
     return ShownFields(has, has, type_, has)
 
 
@@ -216,7 +216,6 @@ def list_fields(type_: str) -> Fields:
 
 
 def _walk(kind: exp.DataType, path: Path = ()) -> Iterator[tuple[Path, exp.DataType]]:
-    """Yield the paths and types of all fields below a path, outer fields first."""
     from sqlglot import exp
 
     if kind.this == exp.DType.STRUCT:
@@ -274,7 +273,7 @@ class FieldMerge:
         self._known: dict[Path, str] = {}
 
     def merge(self, old: str, fields: Fields, new: str) -> tuple[str, Fields] | None:
-        """Return the merged type and fields of the column, or None if its type changes as a whole.
+        """Return the type and fields of the changed column; None if its whole type changes.
 
         Args:
             old: The column's Spark SQL type before.

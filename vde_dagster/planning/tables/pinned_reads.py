@@ -27,8 +27,8 @@ class PinnedTable:
     columns: Mapping[str, str] = field(default_factory=dict)
     there: Mapping[str, str] = field(default_factory=dict)
 
-    def needs(self, column: str) -> tuple[bool, str | None]:
-        """Return whether the snapshot has a column, and the type to cast its values to, if any."""
+    def column_and_cast(self, column: str) -> tuple[bool, str | None]:
+        """Return whether the snapshot has a column, and the type to cast it to or None."""
         has = self.snapshot_id is not None and (column in self.there or not self.columns)
         type_ = self.columns.get(column)
         return has, None if has and self.there.get(column) == type_ else type_
@@ -62,7 +62,7 @@ def pinned_select(
 def _column(
     pinned: PinnedTable, output: str, physical: str, fields: ShownFields | None = None
 ) -> str:
-    there, type_ = pinned.needs(physical)
+    there, type_ = pinned.column_and_cast(physical)
     value, has = quote(physical) if there else "NULL", pinned.there.get(physical)
     if fields is not None:
         named = fields.value(value, has) if there else value
@@ -149,7 +149,7 @@ class CommitRange:
 
 
 def range_since(line: Sequence[KeptCommit], since: int | None) -> CommitRange:
-    """Return the commits that a reader reads next.
+    """Return the commits of a table that a reader has not read yet.
 
     Args:
         line: All commits of the table, newest first.

@@ -62,7 +62,7 @@ class PhysicalColumn(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of an interval unit, filled before the unit ended, that will be filled again."""
+    """A filled range that ends within an interval unit; the whole unit will be filled again."""
 
     # The part may be computed from parts of its parents' units. If a definition with a shorter unit
     # reads the ranges of the table, the part does not count as filled, although it may contain
@@ -130,17 +130,14 @@ class PhysicalTable:
         """Return the ranges that were last filled with a longer interval unit than `unit`."""
         return IntervalSet.of(part for part, of in self.parts if of.value > unit.value)
 
-    def counted_by(self, unit: IntervalUnit) -> PhysicalTable:
-        """Return the table with only the filled ranges that count for an interval unit.
-
-        Ranges that were last filled with a longer unit, before that unit ended, do not count.
-        """
+    def with_ranges_for_unit(self, unit: IntervalUnit) -> PhysicalTable:
+        """Return the table without ranges that were filled as parts of a longer interval unit."""
         parts = self.parts_of_longer(unit)
         return replace(self, intervals=self.intervals - parts) if parts else self
 
     @property
     def version(self) -> str:
-        """The `table_version` of the snapshot that created the table."""
+        """The `table_version` of the snapshot that created the table, such as `3f2a…`."""
         known = (column.version for column in self.columns if not column.in_place)
         return table_version(self.fill_version, (*known, *self.computed_from))
 
@@ -154,7 +151,7 @@ class PhysicalTable:
 
 
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
-    """Return the short hash of a table's content, which users see as the version."""
+    """Return the short hash of a table's rows and columns, as shown to users."""
     return digest("table", fill_version, *sorted(set(columns)))[:12]
 
 
@@ -176,7 +173,7 @@ class ExternalTable:
 
 
 def external_table(model: Model) -> ExternalTable:
-    """Return the table of an external model."""
+    """Return the name of an external model's table in the catalog."""
     if model.table:
         catalog, namespace, name = model.table
         return ExternalTable(namespace, name, catalog)

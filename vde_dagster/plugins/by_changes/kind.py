@@ -1,4 +1,4 @@
-"""Definition of the model kind INCREMENTAL_BY_CHANGES."""
+"""The kind INCREMENTAL_BY_CHANGES."""
 
 from __future__ import annotations
 
@@ -27,4 +27,5 @@ class IncrementalByChanges(Kind):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
+        """The columns of the key."""
         return self.key

@@ -1,4 +1,4 @@
-"""Problems of a pull request, as remarks on lines: mistakes, failed unit tests and audits."""
+"""Remarks on lines of the repository's files: mistakes, failed unit tests and audits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Level = Literal["failure", "warning"]
 
 @dataclass
 class Findings:
-    """Problems of a pull request, each once, in the order of their detection.
+    """Problems, each once, in the order of their detection.
 
     Args:
         prefix: The project's folder in the repository, empty or with `/` at its end.
@@ -28,22 +28,23 @@ class Findings:
 
     @property
     def annotations(self) -> list[Annotation]:
-        """Problems with a line, failures before warnings."""
+        """The remarks, failures first."""
         return sorted(self._found.values(), key=lambda one: one.level != "failure")
 
     @property
-    def has_failures(self) -> bool:
+    def failed(self) -> bool:
+        """Whether a problem fails the pull request."""
         return bool(self.errors) or any(one.level == "failure" for one in self.annotations)
 
     def record(self, event: object) -> None:
-        """Record a failed unit test or audit; other events of an apply are ignored."""
+        """Record a failure while a plan is applied."""
         if isinstance(event, UnitTestFinished) and not event.result.passed:
             test = event.result.test
             title = f"unit test {test.name} of {test.model}"
             self._add(f"test {test.model} {test.name}", test.location, title, event.result.summary)
         elif isinstance(event, AuditFinished) and event.result.failed_rows:
             model, audit = event.snapshot.model, event.audit
-            self._add_audit(
+            self._audit(
                 str(model.name),
                 audit.label,
                 event.place,
@@ -51,29 +52,29 @@ class Findings:
                 "failure" if audit.blocking else "warning",
             )
 
-    def record_error(self, error: VdeError) -> None:
-        """Record an error that ended the check, with the place of each mistake or failed model."""
+    def fail(self, error: VdeError) -> None:
+        """Record an error that ended the work."""
         if isinstance(error, ProjectError):
             for one in error.mistakes:
-                self._add_mistake(one)
+                self._mistake(one)
             return
         failures = error.failures if isinstance(error, ExecutionError) else ()
         for failure in failures:
             at = failure.location
             for audit in failure.audits:
-                self._add_audit(str(failure.model), audit.audit, at, audit.rows, "failure")
+                self._audit(str(failure.model), audit.audit, at, audit.rows, "failure")
             if not failure.audits:
                 message = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
                 self._add(f"model {failure.model}", at, str(failure.model), message)
-        if not failures and not self.has_failures:
-            self._add_mistake(error)
+        if not failures and not self.failed:
+            self._mistake(error)
 
-    def _add_mistake(self, error: VdeError) -> None:
+    def _mistake(self, error: VdeError) -> None:
         hint = f" ({error.hint})" if error.hint else ""
         message = f"{error.message}{hint}"
         self._add(str(error), error.location, "mistake", message)
 
-    def _add_audit(
+    def _audit(
         self, model: str, label: str, at: SourceLocation | None, rows: int, level: Level
     ) -> None:
         key = f"audit {model} {label}"
@@ -91,9 +92,9 @@ class Findings:
         level: Level = "failure",
     ) -> None:
         if at is None or at.path.is_absolute() or ".." in at.path.parts:
-            text = f"{title}: {message}"
-            if text not in self.errors:
-                self.errors.append(text)
+            said = f"{title}: {message}"
+            if said not in self.errors:
+                self.errors.append(said)
             return
         path = f"{self.prefix}{at.path.as_posix()}"
         self._found.setdefault((key, level), Annotation(path, at.line or 1, title, message, level))

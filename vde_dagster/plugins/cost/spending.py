@@ -1,4 +1,4 @@
-"""Work that fills did according to their log, and work that skipping and reuse saved."""
+"""Spending according to the log of fills; savings where plans skipped a fill or reused a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class WorkItem:
+class Item:
     """A fill that ran, or a fill that was not needed.
 
     Args:
@@ -34,7 +34,7 @@ class WorkItem:
         work: The cost; for `skipped` and `reused` the cost that was saved.
         refreshed: Whether the fill computed only the rows that changes of its inputs affect.
         unread_bytes: Estimated bytes of its inputs that a refreshed fill did not read.
-        unspent_seconds: Estimated seconds that a refreshed fill saved compared with a whole one.
+        unspent_seconds: Estimated seconds by which a refreshed fill was faster than a whole one.
     """
 
     at: datetime
@@ -49,7 +49,7 @@ class WorkItem:
     unspent_seconds: float = 0.0
 
     def key(self, by: By) -> str:
-        """Return the name of the item's group, such as its model or `2026-03`."""
+        """Return the name of the item's group."""
         if by in ("day", "month"):
             return self.at.strftime("%Y-%m-%d" if by == "day" else "%Y-%m")
         return str(getattr(self, by))
@@ -57,7 +57,7 @@ class WorkItem:
 
 @dataclass(slots=True)
 class Total:
-    """Sums of the spent and the saved work of several items."""
+    """The sum of spent and saved work."""
 
     fills: int = 0
     work: Work = field(default_factory=Work)
@@ -68,8 +68,8 @@ class Total:
     unread_bytes: int = 0
     unspent_seconds: float = 0.0
 
-    def add(self, item: WorkItem) -> None:
-        """Add an item to the spent work, or to the saved work if it was skipped or reused."""
+    def add(self, item: Item) -> None:
+        """Add one item."""
         if item.how == "computed":
             self.fills += 1
             self.work += item.work
@@ -82,7 +82,7 @@ class Total:
             self.saved += item.work
 
     def cells(self) -> list[str]:
-        """Return the texts of a table row with the columns `COLUMNS`."""
+        """Return texts for `COLUMNS`."""
         return [
             f"{self.fills:,}",
             f"{self.work.seconds:,.1f}",
@@ -95,7 +95,7 @@ class Total:
         ]
 
     def to_json(self, settings: Settings) -> dict[str, Any]:
-        """Return the total as `vde cost --json` prints it; money is null without prices."""
+        """Return the documented JSON form; without configured prices, money is null."""
         price = settings.cost.price if settings.cost.known else None
         return {
             "fills": self.fills,
@@ -111,8 +111,8 @@ class Total:
         }
 
 
-def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
-    """Group items and add up the work of each group.
+def added_up(items: Iterable[Item], by: By) -> dict[str, Total]:
+    """Return the totals of items by group.
 
     Days and months are in order, other groups by descending cost.
     """
@@ -124,30 +124,30 @@ def total_by_group(items: Iterable[WorkItem], by: By) -> dict[str, Total]:
     return dict(sorted(found.items(), key=lambda one: (-one[1].work.seconds, one[0])))
 
 
-def list_work(
+def spending(
     workspace: Workspace, since: datetime, until: datetime, environment: str | None = None
-) -> list[WorkItem]:
-    """Return the spent and the saved work in a half-open range (UTC), in order.
+) -> list[Item]:
+    """Return spent and saved work in a half-open range (UTC), in order.
 
-    Args:
-        environment: Only work of this environment; None for all.
+    Without `environment`, include all environments. Work that a rollback reverted is included.
     """
     store = workspace.store
     fills = store.fills.between(since, until)
     plans = {one.id: one for one in store.plans.between(since, until)}
-    names = _model_names(workspace, {one.table_id for one in fills})
+    names = _models(workspace, {one.table_id for one in fills})
     environments = {plan.id: plan.environment for plan in plans.values()}
-    items = [item for fill in fills if (item := _fill_item(fill, names, environments)) is not None]
+    items = [item for fill in fills if (item := _from_fill(fill, names, environments)) is not None]
     for record in plans.values():
         ended = record.finished_at
         if record.status == "applied" and record.kind != "run" and ended and since <= ended < until:
             with suppress(StoreError):  # Its snapshots were cleaned up since.
-                items += _reuse_items(workspace, store.plans.load(record.id), ended)
+                items += _reused(workspace, store.plans.load(record.id), ended)
     chosen = (one for one in items if environment in (None, one.environment))
     return sorted(chosen, key=lambda one: (one.at, one.model))
 
 
-def _model_names(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
+def _models(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, str]:
+    """Return the models of tables, if known."""
     loaded = workspace.store.tables.load(tables)
     snapshots = workspace.store.snapshots.load({one.snapshot_id for one in loaded.values()})
     return {
@@ -157,29 +157,29 @@ def _model_names(workspace: Workspace, tables: Iterable[str]) -> Mapping[str, st
     }
 
 
-def _fill_item(
+def _from_fill(
     fill: FillRecord, names: Mapping[str, str], environments: Mapping[str, str]
-) -> WorkItem | None:
+) -> Item | None:
     skipped = fill.facts.skipped
-    cost = fill if skipped is None else skipped
+    told = fill if skipped is None else skipped
     refresh = fill.facts.refresh
-    if cost.seconds is None and cost.bytes is None:
+    if told.seconds is None and told.bytes is None:
         return None
-    return WorkItem(
+    return Item(
         fill.recorded_at,
         names.get(fill.table_id, "(a table that was dropped)"),
         fill.plan_id,
         environments.get(fill.plan_id, ""),
         "computed" if skipped is None else "skipped",
-        cost.work,
+        told.work,
         float(fill.rows or 0),
         refresh is not None and refresh.from_changes,
-        refresh.unread(fill.bytes_read) if refresh is not None else 0,
+        refresh.unread_bytes(fill.bytes_read) if refresh is not None else 0,
         refresh.saved_seconds(fill.seconds) if refresh is not None else 0.0,
     )
 
 
-def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[WorkItem]:
+def _reused(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Item]:
     """Yield existing tables that an environment began to show, with the cost of their fills."""
     shown = {
         model.table.id: model
@@ -191,7 +191,7 @@ def _reuse_items(workspace: Workspace, plan: Plan, at: datetime) -> Iterator[Wor
     }
     for table_id, fills in workspace.store.fills.recent(shown, 1000).items():
         computed = [one for one in fills if one.facts.skipped is None]
-        yield WorkItem(
+        yield Item(
             at,
             str(shown[table_id].name),
             plan.id,

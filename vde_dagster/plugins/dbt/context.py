@@ -1,4 +1,4 @@
-"""Values that the conversion of all nodes of a dbt project needs: settings, names, dialect."""
+"""Context that the units of a dbt project share: settings, names, dialect and rendering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vde_dagster.plugins.dbt.compiling import PACKAGES
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Values that the conversion of all nodes needs.
+    """The context that all units share.
 
     Args:
         project: The project's folder during this load.
@@ -34,12 +34,13 @@ class Context:
 
     @property
     def settings(self) -> Settings:
+        """The project's settings."""
         return self.project.settings
 
     def render(
         self, source: SourceText, code: Expanded, what: str = "query"
     ) -> tuple[str, dict[ModelName, SourceLocation]]:
-        """Translate compiled code to Spark SQL; return it with the tables that it reads.
+        """Return expanded code translated to Spark SQL, and the tables that it reads.
 
         Args:
             what: The code's name in errors.
@@ -48,16 +49,17 @@ class Context:
             ProjectError: The code is not a query, or cannot be translated.
         """
         rendered = self.project.render(
-            source, self.names, code=code, dialect=self.dialect, what=what, hint=_translation_hint
+            source, self.names, code=code, dialect=self.dialect, what=what, hint=_hint
         )
         return rendered.sql, dict(rendered.reads)
 
     def file(self, package: str, path: str) -> Path:
-        """Return the path of a file of a package, relative to the root."""
+        """Return a file of a package, relative to the root."""
         return package_file(self.folder, self.package, package, path)
 
 
-def _translation_hint(function: str | None) -> str:
+def _hint(function: str | None) -> str:
+    """Return the hint for code that cannot be written in Spark SQL."""
     hint = "write it in SQL that Spark has, too, or leave it out: config(enabled=false)"
     if function is not None:
         hint += f'; or trust the function: dialect_trust = ["{function}"] under [tool.vde]'
@@ -65,5 +67,5 @@ def _translation_hint(function: str | None) -> str:
 
 
 def package_file(folder: Path, own: str, package: str, path: str) -> Path:
-    """Return the path of a file of the project or of a package, relative to the root."""
+    """Return a file of the project or of a package, relative to the root."""
     return folder / path if package == own else folder / PACKAGES / package / path

@@ -1,4 +1,4 @@
-"""Messages about outbox records: what happened, and the command for the next step."""
+"""Messages: records of the outbox for people, with possible actions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Tone = Literal["info", "success", "warning", "failure"]
 _MOST_LINES = 15
-_REPEAT_AFTER = timedelta(days=1)
+_AGAIN = timedelta(days=1)
 """Time after which rules that still block an environment are reported again."""
-_LONGEST_ERROR = 600
+_MOST_OF_ERROR = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The message about one outbox record.
+    """The message for one record.
 
     Args:
         number: The record's number.
@@ -60,7 +60,7 @@ class Message:
     link: str = ""
 
     def body(self, receiver: Receiver) -> str:
-        """Return the text below the subject, with only the lines that concern the receiver."""
+        """Return the text below the subject, for a receiver."""
         own = [one.text for one in self.lines if _concerns(one, receiver)]
         shown = own[:_MOST_LINES]
         if len(own) > len(shown):
@@ -68,7 +68,7 @@ class Message:
         return "\n".join([*shown, "", self.next, *([self.link] if self.link else [])]).strip()
 
     def is_for(self, receiver: Receiver) -> bool:
-        """Return whether a receiver subscribed to an event of the message."""
+        """Return whether a receiver wants the message."""
         # An owner gets it only if a line with one of the owner's events is about an owned model.
         if not self.events & receiver.events:
             return False
@@ -84,24 +84,24 @@ def _concerns(line: Line, receiver: Receiver) -> bool:
 
 @dataclass
 class Messages:
-    """Creates messages from outbox records."""
+    """Makes the messages for records of the outbox."""
 
     workspace: Workspace
     _known: dict[int, Message | None] = field(default_factory=dict)
 
     def for_record(self, record: OutboxRecord) -> Message | None:
-        """Return the message about a record; None if the record needs no message."""
+        """Return the message for a record, if there is one."""
         if record.number not in self._known:
             self._known[record.number] = self._make(record)
         return self._known[record.number]
 
     def _make(self, record: OutboxRecord) -> Message | None:
         if record.kind == "published":
-            return self._publication_message(record)
+            return self._published(record)
         if record.kind == "late":
-            return self._late_message(record)
+            return self._late(record)
         if record.kind == "audit":
-            return self._audit_message(record)
+            return self._audited(record)
         if record.kind not in ("plan", "held", "failed"):
             return None
         try:
@@ -109,14 +109,10 @@ class Messages:
         except VdeError:  # it, or an object it needs, was cleaned up
             return None
         if record.kind == "held":
-            return self._objection_message(record, plan)
-        return (
-            self._approval_message(record, plan)
-            if record.kind == "plan"
-            else self._failure_message(record, plan)
-        )
+            return self._blocked_by_rules(record, plan)
+        return self._waits(record, plan) if record.kind == "plan" else self._failed(record, plan)
 
-    def _approval_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
+    def _waits(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store = self.workspace.store.plans
         known = store.record(plan.id)
         waits = known is not None and known.status == "planned" and plan.proposal is not None
@@ -124,36 +120,33 @@ class Messages:
             return None
         author = plan.proposal.author if plan.proposal else ""
         lines = [Line(f"proposed by {author}")] if author else []
-        lines += [
-            *self._objection_lines(plan),
-            *self._change_lines(plan, "approval"),
-            *self._break_lines(plan),
-        ]
+        lines += [*self._against(plan), *self._changed(plan, "approval"), *self._breaks(plan)]
         return Message(
             record.number,
-            frozenset({"approval", *_contract_events(plan)}),
+            frozenset({"approval", *_contract(plan)}),
             plan.environment,
             "warning" if plan.breaks else "info",
-            f"the plan {plan.id} waits for an approval: {_summarize(plan)}",
+            f"the plan {plan.id} waits for an approval: {_size(plan)}",
             tuple(lines),
             f"Approve it with `vde apply {plan.environment} --plan {plan.id}`, or reject it with "
             f"`vde plan reject {plan.id}`.",
-            self._page_url("plan", plan.id),
+            self._page("plan", plan.id),
         )
 
-    def _objection_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
+    def _blocked_by_rules(self, record: OutboxRecord, plan: Plan) -> Message | None:
+        """Report a plan that rules block, and its possible approvers."""
         store, found = self.workspace.store, record.subject["objections"]
         known = store.plans.record(plan.id)
         refused = any(one["level"] == "refuse" for one in found)
         if known is None or known.status != "planned" or store.plans.past([plan.id]):
             return None
-        if self._was_reported(record, plan) or (plan.proposal is not None and not refused):
+        if self._was_held(record, plan) or (plan.proposal is not None and not refused):
             return None  # reported before
-        event, owners = "refused" if refused else "approval", self._plan_owners(plan)
+        event, owners = "refused" if refused else "approval", self._owners(plan)
         lines = []
         for one in found:
             models = [ModelName.parse(name) for name in one["models"]]
-            whose = frozenset(one["approvers"]) | _merge_owners(owners, *models)
+            whose = frozenset(one["approvers"]) | _merge(owners, *models)
             lines.append(Line(Objection(**one).sentence, event, whose))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
         says = "refuse" if refused else "require an approval of"
@@ -163,44 +156,43 @@ class Messages:
             frozenset({event}),
             plan.environment,
             "warning",
-            f"rules {says} {work} of {plan.environment}: {_summarize(plan)}",
+            f"rules {says} {work} of {plan.environment}: {_size(plan)}",
             tuple(lines),
             f"Nothing was computed. Change what the rules object to, and plan again: "
             f"`vde plan {plan.environment}`."
             if refused
             else f"Nothing was computed. Read it, and approve it with {again}, or reject it with "
             f"`vde plan reject {plan.id}`.",
-            self._run_url(record) or self._page_url("plan", plan.id),
+            self._run(record) or self._page("plan", plan.id),
         )
 
-    def _was_reported(self, record: OutboxRecord, plan: Plan) -> bool:
+    def _was_held(self, record: OutboxRecord, plan: Plan) -> bool:
         """Return whether the same rules blocked a plan for the environment in the day before."""
-        rules = _rule_names(record)
+        rules = _rules(record)
         for other in self.workspace.store.outbox.with_kind("held"):
-            is_before = 0 < other.number < record.number and record.at - other.at < _REPEAT_AFTER
-            if is_before and _rule_names(other) == rules:
+            is_before = 0 < other.number < record.number and record.at - other.at < _AGAIN
+            if is_before and _rules(other) == rules:
                 known = self.workspace.store.plans.record(other.subject["plan"])
                 if known is not None and known.environment == plan.environment:
                     return True
         return False
 
-    def _failure_message(self, record: OutboxRecord, plan: Plan) -> Message | None:
+    def _failed(self, record: OutboxRecord, plan: Plan) -> Message | None:
         store, environment = self.workspace.store, plan.environment
         known = store.plans.record(plan.id)
         if known is None or known.status != "failed":
             return None  # retried since, or published: another message reports that
         results = store.audits.results(plan_id=plan.id, failed=True)
-        owners = self._plan_owners(plan)
-        found = _audit_lines(results, owners, "audit_blocked", blocking=True)
+        owners = self._owners(plan)
+        found = _audited(results, owners, "audit_blocked", blocking=True)
         said, lines = {model for model, _ in found}, [*found.values()]
-        failed_models = self._failed_models(record, plan) - said
+        broken = self._broken(record, plan) - said
         lines += [
-            Line(f"{one}: failed", "run_failed", _merge_owners(owners, one))
-            for one in sorted(failed_models)
+            Line(f"{one}: failed", "run_failed", _merge(owners, one)) for one in sorted(broken)
         ]
         if known.message:
             text = known.message
-            shown = text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]} …"
+            shown = text if len(text) <= _MOST_OF_ERROR else f"{text[:_MOST_OF_ERROR]} …"
             lines.append(Line(shown))
         work = "the run" if plan.kind is PlanKind.RUN else f"the plan {plan.id}"
         is_stopped = known.message == KeyboardInterrupt.__name__
@@ -217,17 +209,18 @@ class Messages:
         return Message(
             record.number,
             frozenset({"audit_blocked" if said else "run_failed"})
-            | ({"run_failed"} if failed_models else set()),
+            | ({"run_failed"} if broken else set()),
             environment,
             "failure",
             subject,
             tuple(lines),
             f"Nothing was published, and finished work is kept. {mend}; {again} continues with "
             f"the definitions as they were, `vde apply {environment}` with those of the files.",
-            self._run_url(record) or self._page_url("apply", plan.id),
+            self._run(record) or self._page("apply", plan.id),
         )
 
-    def _failed_models(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
+    def _broken(self, record: OutboxRecord, plan: Plan) -> set[ModelName]:
+        """Return the models whose fills failed in the attempt that ended with this record."""
         own = self.workspace.store.outbox.for_plan(plan.id, record.number - 1)
         before = max((one.number for one in own if one.kind == "failed"), default=0)
         tables = {
@@ -237,14 +230,14 @@ class Messages:
         }
         return {model.name for model in plan.builds if model.table and model.table.id in tables}
 
-    def _publication_message(self, record: OutboxRecord) -> Message | None:
+    def _published(self, record: OutboxRecord) -> Message | None:
         name, version = record.subject["environment"], record.subject["version"]
         store = self.workspace.store
         environment = store.versions.at(name, version)
         if environment is None or store.versions.is_end(name, version):
             return None
         if environment.plan_id is None:
-            return self._rollback_message(record, environment)
+            return self._without_plan(record, environment)
         try:
             plan = store.plans.load(environment.plan_id)
         except VdeError:
@@ -252,26 +245,21 @@ class Messages:
         who = f"by {environment.published_by} on {instant_text(environment.published_at)}"
         event = "run" if plan.kind is PlanKind.RUN else "publication"
         results = store.audits.results(plan_id=plan.id, failed=True)
-        warned = _audit_lines(results, self._plan_owners(plan), event, blocking=False)
-        lines = [
-            Line(who),
-            *self._change_lines(plan, event),
-            *self._break_lines(plan),
-            *warned.values(),
-        ]
+        warned = _audited(results, self._owners(plan), event, blocking=False)
+        lines = [Line(who), *self._changed(plan, event), *self._breaks(plan), *warned.values()]
         return Message(
             record.number,
-            frozenset({event, *_contract_events(plan)}),
+            frozenset({event, *_contract(plan)}),
             name,
             "warning" if plan.breaks else "success",
-            f"{name} is at version {version}: {_summarize(plan)}",
+            f"{name} is at version {version}: {_size(plan)}",
             tuple(lines),
             f"`vde history {name}` lists its versions"
             + (f"; `vde rollback {name}` reverts this one." if version > 1 else "."),
-            self._page_url("environment", name),
+            self._page("environment", name),
         )
 
-    def _rollback_message(self, record: OutboxRecord, environment: Environment) -> Message | None:
+    def _without_plan(self, record: OutboxRecord, environment: Environment) -> Message | None:
         name, version = environment.name, environment.version
         if not environment.note.startswith("rollback"):
             return None
@@ -285,10 +273,11 @@ class Messages:
             (Line(who),),
             f"The files still contain the reverted changes: `vde diff {name}` shows them, and the "
             f"next `vde apply {name}` publishes them again.",
-            self._page_url("environment", name),
+            self._page("environment", name),
         )
 
-    def _audit_message(self, record: OutboxRecord) -> Message | None:
+    def _audited(self, record: OutboxRecord) -> Message | None:
+        """Report failing rows that a separate run of audits found in published tables."""
         store, name = self.workspace.store, record.subject["environment"]
         environment = store.versions.at(name, record.subject["version"])
         results = store.audits.results(plan_id=record.subject["run"], failed=True)
@@ -299,8 +288,8 @@ class Messages:
             for one in results
             if (entry := environment.entries.get(one.model)) is not None
         ]
-        owners = _owners_by_model(store.snapshots.load(ids).values())
-        found = _audit_lines(results, owners, "audit_blocked", blocking=True)
+        owners = _owners(store.snapshots.load(ids).values())
+        found = _audited(results, owners, "audit_blocked", blocking=True)
         models = sorted({model for model, _ in found})
         return Message(
             record.number,
@@ -311,10 +300,10 @@ class Messages:
             tuple(found.values()),
             f"Fix the input, then `vde apply {name} --restate {models[0]}` with the range "
             f"computes it again; `vde rollback {name}` goes back.",
-            self._run_url(record) or self._page_url("environment", name),
+            self._run(record) or self._page("environment", name),
         )
 
-    def _late_message(self, record: OutboxRecord) -> Message | None:
+    def _late(self, record: OutboxRecord) -> Message | None:
         name, store = record.subject["environment"], self.workspace.store
         environment = store.environments.get(name)
         found = (
@@ -333,10 +322,11 @@ class Messages:
             tuple(Line(one.sentence(), "late", one.owners) for one in still),
             f"`vde run {name}` computes what is due; `vde check-intervals {name}` lists what is "
             "missing, and the page of its last run in Dagster shows what failed.",
-            self._page_url("environment", name),
+            self._page("environment", name),
         )
 
-    def _objection_lines(self, plan: Plan) -> Iterator[Line]:
+    def _against(self, plan: Plan) -> Iterator[Line]:
+        """Yield the objections of the project's rules to a plan, for possible approvers."""
         try:
             found = self.workspace.plans.gates.stored_objections(plan)
         except VdeError as error:
@@ -345,46 +335,49 @@ class Messages:
         for one in found:
             yield Line(one.sentence, "approval", frozenset(one.approvers))
 
-    def _change_lines(self, plan: Plan, event: str) -> Iterator[Line]:
-        owners = self._plan_owners(plan)
+    def _changed(self, plan: Plan, event: str) -> Iterator[Line]:
+        """Yield the changed models, by kind of change, and the recomputed models."""
+        owners = self._owners(plan)
         for change in (Change.ADDED, Change.MODIFIED, Change.AFFECTED, Change.REMOVED):
             names = [model.name for model in plan.models if model.change is change]
             if names:
-                yield Line(f"{change.value}: {listed(names)}", event, _merge_owners(owners, *names))
+                yield Line(f"{change.value}: {listed(names)}", event, _merge(owners, *names))
         if plan.restates:
-            whose = _merge_owners(owners, *plan.restates)
+            whose = _merge(owners, *plan.restates)
             yield Line(f"computed again: {listed(plan.restates)}", event, whose)
 
-    def _break_lines(self, plan: Plan) -> Iterator[Line]:
-        owners = self._plan_owners(plan)
+    def _breaks(self, plan: Plan) -> Iterator[Line]:
+        owners = self._owners(plan)
         for broken in plan.breaks:
             concerned = [broken.model, *(reader.model for reader in broken.readers)]
             text = f"breaks: {self.workspace.plans.describe(broken)}"
-            yield Line(text, "contract", _merge_owners(owners, *concerned))
+            yield Line(text, "contract", _merge(owners, *concerned))
 
-    def _plan_owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
+    def _owners(self, plan: Plan) -> dict[ModelName, frozenset[str]]:
+        """Return the owners of a plan's models, including removed models."""
         gone = [one.previous_snapshot_id for one in plan.models if one.change is Change.REMOVED]
         before = self.workspace.store.snapshots.load([key for key in gone if key])
-        return {**_owners_by_model(before.values()), **_owners_by_model(plan.snapshots.values())}
+        return {**_owners(before.values()), **_owners(plan.snapshots.values())}
 
-    def _page_url(self, asset: str, partition: str) -> str:
+    def _page(self, asset: str, partition: str) -> str:
+        """Return the address of a partition of one of the control assets in Dagster."""
         settings = self.workspace.settings
         prefix = settings.dagster.prefix
         path = "/".join(map(quote, [*([prefix] if prefix else []), "vde", asset]))
-        url = self._dagster_url
+        url = self._dagster
         return f"{url}/assets/{path}?view=partitions&partition={quote(partition)}" if url else ""
 
-    def _run_url(self, record: OutboxRecord) -> str:
+    def _run(self, record: OutboxRecord) -> str:
         run = record.dagster_run
-        return f"{self._dagster_url}/runs/{run}" if run and self._dagster_url else ""
+        return f"{self._dagster}/runs/{run}" if run and self._dagster else ""
 
     @property
-    def _dagster_url(self) -> str:
+    def _dagster(self) -> str:
         said = self.workspace.settings.plugins.get("notify", {})
         return str(said.get("dagster_url") or "").rstrip("/")
 
 
-def _summarize(plan: Plan) -> str:
+def _size(plan: Plan) -> str:
     changed = sum(model.change is not Change.UNCHANGED for model in plan.models)
     parts = [f"{count(changed, 'model')} changed"] if changed else []
     if plan.builds:
@@ -394,13 +387,14 @@ def _summarize(plan: Plan) -> str:
     return ", ".join(parts) or "nothing changed"
 
 
-def _audit_lines(
+def _audited(
     results: Iterable[AuditRecord],
     owners: Mapping[ModelName, frozenset[str]],
     event: str,
     *,
     blocking: bool,
 ) -> dict[tuple[ModelName, str], Line]:
+    """Return a line for each audit with failing rows, in order."""
     # Messages do not contain the content of rows.
     rows: dict[tuple[ModelName, str], int] = {}
     for one in results:
@@ -410,25 +404,23 @@ def _audit_lines(
     said = "" if blocking else ", which does not block"
     return {
         (model, audit): Line(
-            f"{model}: {audit} found {count(found, 'row')}{said}",
-            event,
-            _merge_owners(owners, model),
+            f"{model}: {audit} found {count(found, 'row')}{said}", event, _merge(owners, model)
         )
         for (model, audit), found in sorted(rows.items())
     }
 
 
-def _rule_names(record: OutboxRecord) -> set[str]:
+def _rules(record: OutboxRecord) -> set[str]:
     return {one["rule"] for one in record.subject["objections"]}
 
 
-def _contract_events(plan: Plan) -> set[str]:
+def _contract(plan: Plan) -> set[str]:
     return {"contract"} if plan.breaks else set()
 
 
-def _owners_by_model(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
+def _owners(snapshots: Iterable[Snapshot]) -> dict[ModelName, frozenset[str]]:
     return {one.name: model_owners(one.model) for one in snapshots}
 
 
-def _merge_owners(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
+def _merge(owners: Mapping[ModelName, frozenset[str]], *names: ModelName) -> frozenset[str]:
     return frozenset[str]().union(*(owners.get(name, frozenset()) for name in names))

@@ -9,10 +9,10 @@ from vde_dagster.api.values import PluginSettings
 
 @dataclass(frozen=True, slots=True)
 class PoliciesSettings(PluginSettings):
-    """The files with a project's rules for plans.
+    """The rules of a project.
 
     Args:
-        files: Paths of YAML files, relative to the project's folder.
+        files: The files with the rules, relative to the project's folder.
     """
 
     files: tuple[str, ...] = ("policies.yaml",)

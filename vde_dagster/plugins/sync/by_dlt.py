@@ -42,21 +42,21 @@ class DltSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> str:
-        return f"{self.destination} {_describe_address(self.options)} {self.dataset}.{self.table}"
+        """The destination and the table, without secrets."""
+        return f"{self.destination} {_where(self.options)} {self.dataset}.{self.table}"
 
     @contextmanager
-    def open(
-        self, workspace: Workspace, sync: str, *, dry: bool = False
-    ) -> Iterator[PackageLoader]:
+    def open(self, workspace: Workspace, sync: str, *, dry: bool = False) -> Iterator[Packages]:
+        """Provide a temporary folder for the rows of a package."""
         effects = workspace.store.database.effects
         with tempfile.TemporaryDirectory(prefix="vde-dlt-") as folder:
-            yield PackageLoader(self, effects, Path(folder))
+            yield Packages(self, effects, Path(folder))
 
 
 _PLACES = ("host", "port", "database", "project_id", "account", "catalog", "http_path")
 
 
-def _describe_address(options: Mapping[str, Any]) -> str:
+def _where(options: Mapping[str, Any]) -> str:
     """Return the server and database from a destination's options, without logins."""
     found = []
     for value in options.values():
@@ -68,7 +68,7 @@ def _describe_address(options: Mapping[str, Any]) -> str:
 
 
 @dataclass
-class PackageLoader:
+class Packages:
     """Collects a step's batches in a file, and loads them as one package at the end of the step."""
 
     sink: DltSink
@@ -82,8 +82,8 @@ class PackageLoader:
         """Open the file.
 
         Raises:
-            UsageError: dlt is not installed, or the destination does not exist or cannot merge rows
-                by key.
+            UsageError: dlt is not installed, or the destination does not exist or cannot do the
+                sync's mode.
         """
         import pyarrow as pa
 
@@ -92,21 +92,21 @@ class PackageLoader:
         self._step, self._schema = step, pa.schema(own)
         if step.mode == "mirror":
             self._schema = self._schema.append(pa.field(GONE, pa.bool_()))
-        self._require_merge(step)
+        self._require(step)
         self._file = pa.ipc.new_stream(str(self._rows), self._schema)
 
     def send(self, batch: Batch) -> int:
-        """Append a batch to the file; return the number of its rows."""
+        """Add a batch to the file."""
         import pyarrow as pa
 
-        gone_flag = {GONE: False} if self._has_gone_column else {}
-        rows = [{**self._rename_columns(row), **gone_flag} for row in batch.rows]
-        rows += [{**self._rename_columns(key), GONE: True} for key in batch.gone]
+        marks = {GONE: False} if self._marked else {}
+        rows = [{**self._own(row), **marks} for row in batch.rows]
+        rows += [{**self._own(key), GONE: True} for key in batch.gone]
         self._file.write_table(pa.Table.from_pylist(rows, schema=self._schema))
         return len(batch)
 
     def end(self) -> int:
-        """Load the file into the destination as one package."""
+        """Load the package."""
         from dlt.common.exceptions import DltException
 
         assert self._step is not None, "begun before it ends"
@@ -115,14 +115,15 @@ class PackageLoader:
             with self.effects.at("sync.dlt", self.sink.place):
                 self._load(self._step)
         except (DltException, OSError) as error:
-            message = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
+            told = " ".join(str(error.__cause__ or error).split()) or type(error).__name__
             raise ExecutionError(
-                f"{self.sink.place} failed: {message[:500]}",
+                f"{self.sink.place} failed: {told[:500]}",
                 hint="run it again: it continues with the same version",
             ) from error
         return 0
 
-    def _rename_columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _own(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row with the view's column names as keys."""
         names = self._step.names if self._step is not None else {}
         return {names.get(name, name): value for name, value in row.items()}
 
@@ -131,25 +132,25 @@ class PackageLoader:
         return self.folder / "rows.arrow"
 
     @property
-    def _has_gone_column(self) -> bool:
+    def _marked(self) -> bool:
         return self._schema is not None and GONE in self._schema.names
 
     def _load(self, step: Step) -> None:
         dlt = _dlt()
         # A package with all rows replaces the table.
-        replaces = step.mode == "mirror" and not step.since
-        disposition = "replace" if replaces else "merge" if step.key else "append"
+        anew = step.mode == "mirror" and not step.since
+        how = "replace" if anew else "merge" if step.key else "append"
         pipeline = dlt.pipeline(
             f"vde_{step.sync}_{step.environment}",
             pipelines_dir=str(self.folder / "dlt"),
             destination=self._destination(),
             dataset_name=self.sink.dataset,
         )
-        columns: dict[str, Any] = {GONE: {"hard_delete": True}} if self._has_gone_column else {}
+        columns: dict[str, Any] = {GONE: {"hard_delete": True}} if self._marked else {}
         rows = dlt.resource(
             self._read(),
             name=self.sink.table,
-            write_disposition=disposition,
+            write_disposition=how,
             primary_key=[step.names.get(name, name) for name in step.key] or None,
             columns=columns,
         )
@@ -178,7 +179,7 @@ class PackageLoader:
                 hint="dlt's documentation lists the names and options of destinations",
             ) from error
 
-    def _require_merge(self, step: Step) -> None:
+    def _require(self, step: Step) -> None:
         known = self._destination().capabilities()
         merges = known.supported_merge_strategies or ()
         if known.merge_strategies_selector is not None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from vde_dagster.api.errors import UsageError
 from vde_dagster.api.values import digest, quote
-from vde_dagster.plugins.sync.held_keys import open_key_store
+from vde_dagster.plugins.sync.held_keys import held_keys
 
 if TYPE_CHECKING:
     from vde_dagster.api.plans import Environment
@@ -36,7 +36,7 @@ Change = tuple[Literal["row", "gone", "same"], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Rows that were added and removed between two versions of an environment.
+    """Rows that were added and removed between two versions.
 
     An unchanged row may be both added and removed.
 
@@ -52,33 +52,30 @@ class ChangedRows:
     shape: str
     since: int
     why: str | None
-    added: Rows
-    removed: Rows
+    came: Rows
+    went: Rows
     key: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def net_changes(self, key: Sequence[str]) -> Iterator[Change]:
-        """Yield `row` for a new or changed row, `same` for an equal row, `gone` for a lost key.
+    def net(self, key: Sequence[str]) -> Iterator[Change]:
+        """Yield the rows that were added or changed, the unchanged rows, and the removed keys.
 
         Without a key, rows are counted: a row that occurs twice more than before is added twice.
         """
         names = self.schema.names
-        with open_key_store() as held:
+        with held_keys() as held:
             if not key:
-                held.count(_hash_row(row, names) for row in self.removed(names))
-                for row in self.added(names):
-                    yield ("same" if held.take_counted(_hash_row(row, names)) else "row"), row
+                held.count(_hash(row, names) for row in self.went(names))
+                for row in self.came(names):
+                    yield ("same" if held.take_one(_hash(row, names)) else "row"), row
                 return
             held.put(
-                (_hash_row(row, key), _hash_row(row, names), [row[name] for name in key])
-                for row in self.removed(names)
+                (_hash(row, key), _hash(row, names), [row[name] for name in key])
+                for row in self.went(names)
             )
-            for row in self.added(names):
-                yield (
-                    ("same" if held.take(_hash_row(row, key)) == _hash_row(row, names) else "row"),
-                    row,
-                )
-            for gone in held.remaining():
+            for row in self.came(names):
+                yield ("same" if held.take(_hash(row, key)) == _hash(row, names) else "row"), row
+            for gone in held.rest():
                 yield "gone", dict(zip(key, gone, strict=True))
 
     def require_key(self, key: Sequence[str]) -> None:
@@ -89,15 +86,15 @@ class ChangedRows:
         """
         if not key:
             return
-        with open_key_store() as held:
-            for row in self.added(key):
+        with held_keys() as held:
+            for row in self.came(key):
                 is_null = None in row.values()
-                if not is_null and held.is_new(_hash_row(row, key)):
+                if not is_null and held.is_new(_hash(row, key)):
                     continue
-                values = ", ".join(f"{name} = {one!r}" for name, one in row.items())
+                told = ", ".join(f"{name} = {one!r}" for name, one in row.items())
                 what = "is NULL in a row" if is_null else "is not unique"
                 raise UsageError(
-                    f"the key {what}: {values}; nothing was sent",
+                    f"the key {what}: {told}; nothing was sent",
                     hint="choose another key, or give the model audits: "
                     f"unique_combination_of_columns(columns := ({', '.join(key)})), not_null(…)",
                 )
@@ -111,7 +108,7 @@ def changed_rows(
     cursor: SyncCursor,
     place: str,
 ) -> Iterator[ChangedRows]:
-    """Yield the changes from the version in the outside system to the given version.
+    """Provide the changes between the version in the outside system and the given version.
 
     Raises:
         UsageError: The version does not contain the model, lacks a column of the key, or its data
@@ -121,12 +118,12 @@ def changed_rows(
     earlier = workspace.store.versions.at(version.name, cursor.version) if cursor.version else None
     entry = version.entries.get(name)
     if entry is not None and entry.table_id is None:
-        yield _compare_by_spark(workspace, definition, version, cursor, place, earlier)
+        yield _by_spark(workspace, definition, version, cursor, place, earlier)
         return
     with ExitStack() as opened:
         after = opened.enter_context(workspace.queries.open_rows(version, name))
-        form = _row_format(workspace, definition, version, place, after.schema)
-        since, why = cursor.version, _reason_to_resend(cursor, form.shape, earlier)
+        form = _form(workspace, definition, version, place, after.schema)
+        since, why = cursor.version, _why_full(cursor, form.shape, earlier)
         before = None
         if earlier is not None and why is None:
             try:
@@ -146,7 +143,7 @@ def changed_rows(
         )
 
 
-def _compare_by_spark(
+def _by_spark(
     workspace: Workspace,
     definition: SyncDefinition,
     version: Environment,
@@ -162,31 +159,31 @@ def _compare_by_spark(
             query = f"SELECT * FROM {quote(model.namespace, model.name)}"
             rows = workspace.queries.run_arrow(f"{name}@{until}", query).value
             return rows, rows.slice(0, 0), read.changes.why
-        own = read.rows.drop_columns([mark for mark, _ in read.changes.change_columns])
-        added = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
-        return own.filter(added), own.filter(pc.invert(added)), None
+        own = read.rows.drop_columns([mark for mark, _ in read.changes.marks])
+        came = pc.is_in(read.rows["_change_type"], pa.array(["insert", "update_after"]))
+        return own.filter(came), own.filter(pc.invert(came)), None
 
     since = cursor.version if earlier is not None else 0
-    added, removed, why = ask(since)
-    form = _row_format(workspace, definition, version, place, added.schema)
-    why = _reason_to_resend(cursor, form.shape, earlier) or why
-    if why is not None and removed.num_rows:
-        added, removed, _ = ask(0)
+    came, went, why = ask(since)
+    form = _form(workspace, definition, version, place, came.schema)
+    why = _why_full(cursor, form.shape, earlier) or why
+    if why is not None and went.num_rows:
+        came, went, _ = ask(0)
     since = since if why is None else 0
     return ChangedRows(
         form.schema,
         form.shape,
         since,
         why,
-        form.read(lambda names: [added.select(names)]),
-        form.read(lambda names: [removed.select(names)]),
+        form.read(lambda names: [came.select(names)]),
+        form.read(lambda names: [went.select(names)]),
         form.key,
         form.names,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _RowFormat:
+class _Form:
     """The columns of the sent rows.
 
     Args:
@@ -210,13 +207,13 @@ class _RowFormat:
         )
 
 
-def _row_format(
+def _form(
     workspace: Workspace,
     definition: SyncDefinition,
     version: Environment,
     place: str,
     schema: pa.Schema,
-) -> _RowFormat:
+) -> _Form:
     source = definition.source
     spelling = workspace.environments.column_spelling(version, source)
     spelled = [spelling.get(name, name) for name in schema.names]
@@ -230,7 +227,7 @@ def _row_format(
         )
     parts = [str(source), definition.mode, place, *definition.key, ""]
     columns = [f"{one.name} {one.type}" for one in schema]
-    return _RowFormat(
+    return _Form(
         workspace.queries,
         pa.schema([field.with_name(name) for field, name in zip(schema, spelled, strict=True)]),
         digest(*parts, *columns),
@@ -239,7 +236,7 @@ def _row_format(
     )
 
 
-def _reason_to_resend(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
+def _why_full(cursor: SyncCursor, shape: str, earlier: Environment | None) -> str | None:
     if not cursor.version:
         return None
     if cursor.shape != shape:
@@ -249,5 +246,5 @@ def _reason_to_resend(cursor: SyncCursor, shape: str, earlier: Environment | Non
     return None
 
 
-def _hash_row(row: dict[str, Any], names: Sequence[str]) -> bytes:
+def _hash(row: dict[str, Any], names: Sequence[str]) -> bytes:
     return blake2b(repr([row[name] for name in names]).encode(), digest_size=16).digest()

@@ -1,8 +1,8 @@
 """`loaders BY_SOURCE`: a table for each source of a hub, and one model for the earliest rows.
 
-A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model with
-its own table, schedule and lease. Loaders of different sources never write the same table, so their
-commits never conflict. The model itself becomes a view over these tables, or a table that is
+A query of kind FIRST_SEEN is a UNION ALL of its sources. Each of them becomes a separate model
+with its own table, schedule and lease. Loaders of different sources never write the same table, so
+their commits never conflict. The model itself becomes a view over these tables, or a table that is
 computed from them.
 """
 
@@ -22,12 +22,12 @@ from vde_dagster.api.models import Model
 from vde_dagster.api.sql import Expanded, read_query
 from vde_dagster.api.values import ModelName, quote, suggest
 
-_COMMON_CLAUSES = frozenset(
+_OF_ALL_BRANCHES = frozenset(
     {T.EXCEPT, T.INTERSECT, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET}
 )
 
 
-def split_by_source(
+def by_source(
     model: Model,
     kind: Kind,
     output_columns: Callable[[exp.Expr], list[str] | None],
@@ -38,7 +38,7 @@ def split_by_source(
     source: str | None,
     crons: Mapping[str, str],
 ) -> list[Model]:
-    """Divide a model into one model per source, and a model of the same name that combines them.
+    """Return a model for each source of a model, and a model with its name that combines them.
 
     Args:
         kind: The kind of the models for single sources.
@@ -57,7 +57,7 @@ def split_by_source(
         why = "is not a query" if model.query is None else "reads itself"
         message = f"{model.name} {why}, so its sources cannot be loaded one by one"
         raise _mistake(message, "remove 'loaders'", model)
-    branches = list(_split_branches(model, output_columns))
+    branches = list(_branches(model, output_columns))
     names = branches[0].names or [column.name for column in model.columns]
     if not names:
         raise _mistake(
@@ -67,7 +67,7 @@ def split_by_source(
         )
     sources: dict[str, list[tuple[_Branch, Expanded]]] = {}
     for branch in branches:
-        query = branch.renamed(names)
+        query = branch.named(names)
         sources.setdefault(branch.source(source, names), []).append((branch, query))
     for one in crons:
         if one not in sources:
@@ -95,7 +95,7 @@ def split_by_source(
     over = replace(
         model,
         kind=whole,
-        query=_earliest_rows(names, key, order, [one.name for one in made]),
+        query=_winners(names, key, order, [one.name for one in made]),
         origins=(),
         depends_on=tuple(sorted(one.name for one in made)),
         pre_statements=(),
@@ -106,6 +106,7 @@ def split_by_source(
 
 
 def _without_layout(view: Model) -> Model:
+    """Return a view without the table properties of its header."""
     # These properties belong to the tables of the sources.
     return replace(
         view,
@@ -117,9 +118,10 @@ def _without_layout(view: Model) -> Model:
     )
 
 
-def _earliest_rows(
+def _winners(
     names: Sequence[str], key: Sequence[str], order: Sequence[str], parts: Sequence[ModelName]
 ) -> str:
+    """Write the query of the earliest row of each key."""
     # Of equally early rows, the row of the first part is kept.
     columns = ", ".join(map(quote, names))
     rows = " UNION ALL ".join(
@@ -136,7 +138,7 @@ def _earliest_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """A SELECT of the UNION ALL.
+    """One SELECT of the union.
 
     Args:
         offset: The SELECT's offset in the model's query.
@@ -172,7 +174,7 @@ class _Branch:
 
     @property
     def _listed(self) -> list[exp.Expr]:
-        """The expressions of the SELECT list; empty if the list contains a star."""
+        """The expressions of the branch's SELECT list; empty if the list contains a star."""
         select: exp.Expr = self.tree
         while isinstance(select, exp.Subquery | exp.Paren):
             select = select.this
@@ -186,13 +188,14 @@ class _Branch:
         return ""
 
     def model_name(self, source: str) -> ModelName:
+        """Return the name of the model that loads the source."""
         namespace, name = self.model.name
         try:
             return ModelName.parse(quote(namespace, f"{name}__{source}"))
         except UsageError as problem:
             raise self.mistake(problem.message, problem.hint) from None
 
-    def renamed(self, names: Sequence[str]) -> Expanded:
+    def named(self, names: Sequence[str]) -> Expanded:
         """Return the branch's query, with columns renamed to the first branch's columns."""
         own = self.names
         width = len(own or self._listed)
@@ -209,10 +212,10 @@ class _Branch:
         return Expanded.joined([begin, self.query, Expanded(end, ((0, ~place),))])
 
 
-def _split_branches(
+def _branches(
     model: Model, output_columns: Callable[[exp.Expr], list[str] | None]
 ) -> Iterator[_Branch]:
-    """Split a query at UNION ALL and UNION, which are equal here: a key keeps only one row."""
+    """Split a query at UNION ALL and UNION."""
     # Both have the same result here, because a key keeps only one row.
     assert model.query is not None
     read = read_query(model.query)
@@ -221,14 +224,14 @@ def _split_branches(
     behind = len(read.with_clause)
     head = [token for token in tokens if token.start < behind]
     recursive = [token for token in head[1:2] if token.text.upper() == "RECURSIVE"]
-    ctes = list(_split_tokens(head[1 + len(recursive) :], T.COMMA))
+    ctes = list(_divided(head[1 + len(recursive) :], T.COMMA))
     body = [token for token in tokens if token.start >= behind]
-    _refuse_common_clauses(model, body)
-    for part in _split_tokens(body, T.UNION):
+    _check(model, body)
+    for part in _divided(body, T.UNION):
         if part[0].token_type in (T.ALL, T.DISTINCT):
             del part[0]
         query = whole.part(part[0].start, part[-1].end + 1)
-        needed = ctes if recursive else _used_ctes(ctes, part)
+        needed = ctes if recursive else _needed(ctes, part)
         for number, cte in enumerate(reversed(needed)):
             text = whole.part(cte[0].start, cte[-1].end + 1)
             query = Expanded.joined([text, Expanded(", " if number else " "), query])
@@ -239,10 +242,11 @@ def _split_branches(
         yield _Branch(model, part[0].start, query, reading.tree, reading.tables, names)
 
 
-def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
-    for token, depth in _with_depths(tokens):
+def _check(model: Model, tokens: Sequence[Token]) -> None:
+    """Refuse clauses that apply to all branches together."""
+    for token, depth in _depths(tokens):
         kind = token.token_type
-        if depth == 0 and kind in _COMMON_CLAUSES:
+        if depth == 0 and kind in _OF_ALL_BRANCHES:
             raise _mistake(
                 f"'{token.text}' in {model.name} applies to all its sources, but they are loaded "
                 "one by one",
@@ -252,17 +256,18 @@ def _refuse_common_clauses(model: Model, tokens: Sequence[Token]) -> None:
             )
 
 
-def _with_depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
-    """Yield tokens with the number of brackets that are open after each."""
+def _depths(tokens: Iterable[Token]) -> Iterator[tuple[Token, int]]:
+    """Yield tokens with the number of brackets that are open after them."""
     depth = 0
     for token in tokens:
         depth += (token.token_type == T.L_PAREN) - (token.token_type == T.R_PAREN)
         yield token, depth
 
 
-def _split_tokens(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
+def _divided(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
+    """Split tokens at a type of token outside of brackets."""
     part: list[Token] = []
-    for token, depth in _with_depths(tokens):
+    for token, depth in _depths(tokens):
         if depth == 0 and token.token_type == at:
             yield part
             part = []
@@ -272,7 +277,8 @@ def _split_tokens(tokens: Sequence[Token], at: T) -> Iterator[list[Token]]:
         yield part
 
 
-def _used_ctes(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
+def _needed(ctes: Sequence[list[Token]], branch: Sequence[Token]) -> list[list[Token]]:
+    """Return the queries of a WITH clause that a branch uses, directly or indirectly."""
     words = {_word(token) for token in branch}
     needed: list[list[Token]] = []
     for cte in reversed(ctes):

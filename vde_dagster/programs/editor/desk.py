@@ -22,13 +22,13 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, VdeError
 from vde_dagster.execution.linting.linter import Linter, lint_problems
 from vde_dagster.execution.memo import SnapshotMemo
-from vde_dagster.execution.mistakes import models_without_errors
+from vde_dagster.execution.mistakes import understood
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.build_snapshots import build_snapshots, in_order
-from vde_dagster.planning.checks.unit_tests import mistakes_in_tests
-from vde_dagster.planning.environments.contracts import mistakes_in_readers
+from vde_dagster.planning.build_snapshots import build_snapshots, sort_mistakes
+from vde_dagster.planning.checks.unit_tests import find_test_mistakes
+from vde_dagster.planning.environments.contracts import find_reader_mistakes
 from vde_dagster.planning.plan.plan import Plan
-from vde_dagster.planning.snapshots.built import Built
+from vde_dagster.planning.snapshots.built import BuiltSnapshot
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.programs.editor.words.symbols import Remembered, Symbols
@@ -52,9 +52,9 @@ class EditorMemo(SnapshotMemo):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._built: OrderedDict[str, Built] = OrderedDict()
+        self._built: OrderedDict[str, BuiltSnapshot] = OrderedDict()
 
-    def get(self, key: str, model: Model) -> Built | None:
+    def get(self, key: str, model: Model) -> BuiltSnapshot | None:
         """Return the cached result for a model, or None."""
         known = self._built.get(key)
         if known is None:
@@ -68,7 +68,7 @@ class EditorMemo(SnapshotMemo):
             return known
         return known._replace(snapshot=replace(known.snapshot, model=model))
 
-    def put(self, key: str, built: Built) -> None:
+    def put(self, key: str, built: BuiltSnapshot) -> None:
         """Cache the result for a model."""
         self._built[key] = built
 
@@ -228,7 +228,7 @@ class Desk:
         found = self._snapshots(project, parsed, snapshots, warnings)
         mistakes += (m for m in found if m.location is None or _path(m) not in broken)
         return Reading(
-            project, snapshots, tuple(in_order(mistakes)), tuple(warnings), buffers, broken
+            project, snapshots, tuple(sort_mistakes(mistakes)), tuple(warnings), buffers, broken
         )
 
     def _load(self, typed: Mapping[str, str]) -> tuple[Project, ParsedQueries]:
@@ -254,12 +254,12 @@ class Desk:
     ) -> tuple[ProjectError, ...]:
         """Add snapshots of the models that can be analyzed, and warnings; return the mistakes."""
         settings = project.settings
-        models = models_without_errors(project) if project.problems else project.models
+        models = understood(project) if project.problems else project.models
 
         def more(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
             snapshots.update(known)
-            yield from mistakes_in_tests(project.tests, models, known)
-            yield from mistakes_in_readers(project.exposures, known, warnings)
+            yield from find_test_mistakes(project.tests, models, known)
+            yield from find_reader_mistakes(project.exposures, known, warnings)
             if settings.linter.enabled and not project.problems:
                 yield from lint_problems(Linter(project), known, warnings)
 

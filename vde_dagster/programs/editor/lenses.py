@@ -11,7 +11,7 @@ from vde_dagster.planning.plan.plan import Category, Change, Plan, PlannedModel
 from vde_dagster.programs.editor.desk import Outlook
 from vde_dagster.programs.editor.reading import Reading
 from vde_dagster.project.dag import descendants
-from vde_dagster.reports.document import duration
+from vde_dagster.reports.document import format_duration
 from vde_dagster.reports.plan import work_text
 from vde_dagster.reports.reasons import describe_break, describe_reason, describe_skip
 
@@ -73,7 +73,7 @@ def _consequence(
     work = [one for one in plan.computed if one.name == model.name or one in computed]
     seconds = [outlook.seconds[one.name] for one in work if one.name in outlook.seconds]
     if seconds:
-        yield f"about {duration(sum(seconds))}"
+        yield f"about {format_duration(sum(seconds))}"
 
 
 def _describe_work(plan: Plan, model: PlannedModel) -> str:

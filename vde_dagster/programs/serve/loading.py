@@ -18,7 +18,7 @@ from vde_dagster.lakehouse.metadata.table_metadata import columns_of
 from vde_dagster.lakehouse.metadata.view_metadata import new_view_metadata
 from vde_dagster.lakehouse.publishing.pins import as_pinned, pinned_metadata
 from vde_dagster.planning.environments.resolver import column_map, nested_columns
-from vde_dagster.planning.rendering.served_views import serve_view
+from vde_dagster.planning.rendering.served_views import define_served_view
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable
 from vde_dagster.programs.serve.errors import ServeError, Tagged, missing
@@ -176,7 +176,7 @@ class Loader:
     def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
         version = served.version
         properties = {"vde.environment": version.name, "vde.version": str(version.version)}
-        definition = serve_view(
+        definition = define_served_view(
             name,
             served.resolver([name]),
             self._types(served, name),

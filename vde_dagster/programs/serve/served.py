@@ -15,13 +15,13 @@ from cachetools import LRUCache, cachedmethod
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.published_version import (
-    environment_not_found,
+    no_environment,
     published_version,
     version_number,
 )
 from vde_dagster.planning.environments.environment import Environment
 from vde_dagster.planning.environments.resolver import Resolver
-from vde_dagster.planning.rendering.served_views import Doubled
+from vde_dagster.planning.rendering.served_views import RepeatedColumns
 from vde_dagster.planning.snapshots.snapshot import Snapshot
 from vde_dagster.planning.tables.table import PhysicalTable, TableRef, external_table
 from vde_dagster.programs.serve.errors import missing
@@ -70,7 +70,7 @@ class ServedVersion:
         return {**found, **self._snapshots(self.doubled)}
 
     @cached_property
-    def doubled(self) -> dict[ModelName, Doubled]:
+    def doubled(self) -> dict[ModelName, RepeatedColumns]:
         """The replacement table of each model that shows a column of its table under two names."""
         entries, store = self.version.entries, self.workspace.store
         ids = {entries[name].snapshot_id for name in self.table_ids}
@@ -78,7 +78,7 @@ class ServedVersion:
         names = [name for name in self.table_ids if entries[name].snapshot_id in repeated]
         snapshots = self._snapshots(names)
         tables = store.tables.load([self.table_ids[name] for name in names])
-        found: dict[ModelName, Doubled] = {}
+        found: dict[ModelName, RepeatedColumns] = {}
         for name in names:
             table, pin = tables.get(self.table_ids[name]), self.pins.get(self.table_ids[name])
             if table is None or pin is None:
@@ -178,7 +178,7 @@ class Versions:
         if name.meant is None:
             number = store.environments.current_version(environment)
             if number is None:
-                raise environment_not_found(store, environment)
+                raise no_environment(store, environment)
             return number
         number = version_number(name.meant)
         return self._published(environment, name.meant).version if number is None else number

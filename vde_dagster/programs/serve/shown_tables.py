@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.io.files import read_metadata
 from vde_dagster.lakehouse.publishing.pins import as_pinned
 from vde_dagster.planning.environments.resolver import column_map
-from vde_dagster.planning.rendering.served_views import Doubled, read_selection
+from vde_dagster.planning.rendering.served_views import RepeatedColumns, read_selection
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -99,7 +99,7 @@ class Repeats:
 
 def doubled(
     workspace: Workspace, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
-) -> Doubled | None:
+) -> RepeatedColumns | None:
     """Return the replacement table for a model that shows one column under two names, else None."""
     location = workspace.lakehouse.metadata_location(table.ref)
     if location is None:
@@ -113,4 +113,4 @@ def doubled(
     name = f"{snapshot.name.name}__columns"
     while ModelName(snapshot.name.namespace, name) in names:
         name += "_"
-    return Doubled(ModelName(snapshot.name.namespace, name), columns)
+    return RepeatedColumns(ModelName(snapshot.name.namespace, name), columns)

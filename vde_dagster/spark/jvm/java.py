@@ -12,12 +12,15 @@ from pathlib import Path
 from vde_dagster.base.installing import how_to_install
 from vde_dagster.errors import NoSparkError
 
-OLDEST_JAVA = 17
-_HINT = f"install Java {OLDEST_JAVA} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
+OLDEST = 17
+_HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
 
 
 def require_pyspark() -> None:
-    """Raise NoSparkError unless PySpark is installed; does not import it."""
+    """Check that PySpark is installed, without importing it.
+
+    Raises NoSparkError if PySpark is missing.
+    """
     if find_spec("pyspark") is None:
         raise NoSparkError("PySpark is not installed", hint=how_to_install())
 
@@ -25,8 +28,7 @@ def require_pyspark() -> None:
 def check_java() -> int:
     """Return the major version of the Java that Spark will start.
 
-    Raises:
-        NoSparkError: Java is missing or too old.
+    Raises NoSparkError if Java is missing or too old.
     """
     java = find_java()
     if java is None:
@@ -36,10 +38,8 @@ def check_java() -> int:
     version = _version_from_release(java) or _version_from_run(java)
     if version is None:
         raise NoSparkError(f"'{java}' does not run: it prints no version", hint=_HINT)
-    if version < OLDEST_JAVA:
-        raise NoSparkError(
-            f"Spark needs Java {OLDEST_JAVA}, but '{java}' is Java {version}", hint=_HINT
-        )
+    if version < OLDEST:
+        raise NoSparkError(f"Spark needs Java {OLDEST}, but '{java}' is Java {version}", hint=_HINT)
     return version
 
 
@@ -63,7 +63,7 @@ def major_version(text: str) -> int | None:
 
 
 def _version_from_release(java: Path) -> int | None:
-    """Read Java's version from the JDK's `release` file: far faster than starting Java."""
+    """Read Java's major version from the `release` file next to a JDK's `bin`."""
     # This is a hundred times faster than starting Java.
     release = java.resolve().parent.parent / "release"
     if not release.is_file():

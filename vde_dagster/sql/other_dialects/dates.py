@@ -11,16 +11,17 @@ import re
 from sqlglot import exp
 
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call, fill_template
+from vde_dagster.sql.other_dialects.building import Made, call, fill_template
 from vde_dagster.sql.other_dialects.texts import literal_int
 
 
 def _pairs(text: str) -> dict[str, str]:
+    """Read pairs from a text such as `a=1 b=2`."""
     return dict(pair.split("=") for pair in text.split())
 
 
-_DATE_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
-_TIME_UNITS = _DATE_UNITS | {"DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
+_OF_DATES = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+_OF_TIMES = _OF_DATES | {"DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}
 _OTHER_NAMES = _pairs(
     "YYYY=YEAR YY=YEAR YR=YEAR Y=YEAR Q=QUARTER QTR=QUARTER MM=MONTH MON=MONTH W=WEEK "
     "WK=WEEK D=DAY DD=DAY H=HOUR HH=HOUR MI=MINUTE MIN=MINUTE S=SECOND SEC=SECOND "
@@ -28,17 +29,19 @@ _OTHER_NAMES = _pairs(
 )
 
 
-def truncate_time(
-    node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str
-) -> Replacement:
-    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type."""
+def cut(node: exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc, dialect: str) -> Made:
+    """Rewrite DATE_TRUNC and similar functions with a unit that Spark supports for the type.
+
+    Raises:
+        Unwritable: Spark has no such unit, or the unit is computed.
+    """
     asked = node.args.get("unit")
     zone = node.args.get("zone")
     if zone is not None:
-        return _truncate_in_zone(node, zone, dialect)
+        return _cut_in_zone(node, zone, dialect)
     if isinstance(node, exp.DatetimeTrunc):
         plain_cut = exp.TimestampTrunc(this=node.this.copy(), unit=asked)
-        return truncate_time(plain_cut, dialect) or plain_cut
+        return cut(plain_cut, dialect) or plain_cut
     if asked is None or isinstance(asked, exp.WeekStart):
         return None
     if not (asked.is_string or isinstance(asked, exp.Var)):
@@ -51,9 +54,9 @@ def truncate_time(
         fourth = call("MAKE_DATE", year, exp.Literal.number(1), exp.Literal.number(4))
         monday = call("TRUNC", fourth, exp.Literal.string("WEEK"))
         return monday if isinstance(node, exp.DateTrunc) else exp.cast(monday, "TIMESTAMP")
-    if unit not in _TIME_UNITS:
+    if unit not in _OF_TIMES:
         raise Unwritable(f"a time cut to {shown}")
-    if isinstance(node, exp.DateTrunc) and unit not in _DATE_UNITS:
+    if isinstance(node, exp.DateTrunc) and unit not in _OF_DATES:
         if unit != "DAY":
             raise Unwritable(f"a date cut to {shown}")
         return exp.cast(node.this.copy(), "DATE")
@@ -64,10 +67,13 @@ def truncate_time(
     return made
 
 
-def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
-    """Rewrite a truncation of the local time in a zone; the result is an instant.
+def _cut_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite a truncation of the local time in a zone.
 
-    A unit shorter than a day is refused, because a clock change may fall inside it.
+    The result is an instant.
+
+    Raises:
+        Unwritable: The unit is shorter than a day, so a clock change may fall inside it.
     """
     unit = node.args["unit"].name.upper()
     if unit not in ("DAY", "MONTH", "QUARTER", "YEAR", "ISOWEEK"):
@@ -75,7 +81,7 @@ def _truncate_in_zone(node: exp.Expr, zone: exp.Expr, dialect: str) -> exp.Expr:
     instant = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     local = call("FROM_UTC_TIMESTAMP", instant, zone)
     plain_cut = exp.TimestampTrunc(this=local, unit=node.args["unit"].copy())
-    made = exp.cast(truncate_time(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
+    made = exp.cast(cut(plain_cut, dialect) or plain_cut, "TIMESTAMP", dialect="spark")
     return call("TO_UTC_TIMESTAMP", made, zone)
 
 
@@ -97,8 +103,8 @@ _SINCE_THE_MINUTE = frozenset({"duckdb", "postgres"})
 """Dialects whose milliseconds count from the beginning of the minute."""
 
 
-def extract_part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
-    """Create EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
+def part(unit: str, value: exp.Expr, dialect: str) -> exp.Expr:
+    """Rewrite EXTRACT of a part of a date or time; raise Unwritable if Spark lacks the part."""
     unit = _PART_NAMES.get(unit, unit)
     if unit in ("MILLISECOND", "MICROSECOND") and dialect in _SINCE_THE_MINUTE:
         many = "1000" if unit == "MILLISECOND" else "1000000"
@@ -116,6 +122,7 @@ _DATES = (exp.CurrentDate, exp.LastDay, exp.TsOrDsToDate, exp.DateFromParts)
 
 
 def is_date(node: exp.Expr) -> bool:
+    """Return whether an expression is certainly a date."""
     node = node.unnest()
     if isinstance(node, exp.Cast):
         return bool(node.to.this == exp.DType.DATE)
@@ -131,8 +138,9 @@ DAYS_BETWEEN = frozenset({"duckdb", "postgres", "redshift", "snowflake"})
 """Dialects in which a date minus a date is a number of days."""
 
 
-def subtract_dates(node: exp.Sub, dialect: str) -> Replacement:
-    """Rewrite the difference of two dates as DATEDIFF; Spark's `-` returns an interval."""
+def days_between(node: exp.Sub, dialect: str) -> Made:
+    """Rewrite the difference of two dates as DATEDIFF."""
+    # Spark's `-` returns an interval.
     if dialect not in DAYS_BETWEEN:
         return None
     if not (is_date(node.this) and is_date(node.expression)):
@@ -140,7 +148,7 @@ def subtract_dates(node: exp.Sub, dialect: str) -> Replacement:
     return call("DATEDIFF", node.this, node.expression)
 
 
-def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
+def added_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
     """Rewrite DuckDB's `date_add(day, INTERVAL …)` as a sum."""
     length = node.expression
     if dialect != "duckdb" or not isinstance(length.unnest(), exp.Interval):
@@ -150,8 +158,8 @@ def add_interval(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
     return exp.cast(made, "TIMESTAMP", dialect="spark")
 
 
-def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
-    """Rewrite Snowflake's ADD_MONTHS, which moves a month's last day to another last day."""
+def added_months(node: exp.AddMonths, dialect: str) -> Made:
+    """Rewrite Snowflake's ADD_MONTHS, which moves the last day of a month to another last day."""
     if dialect != "snowflake":
         return None
     template = """CASE WHEN day = LAST_DAY(day) THEN LAST_DAY(ADD_MONTHS(day, months))
@@ -159,37 +167,41 @@ def add_months(node: exp.AddMonths, dialect: str) -> Replacement:
     return fill_template(template, day=node.this, months=node.expression)
 
 
-def add_to_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Replacement:
-    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of the operand."""
+def moved_date(node: exp.DateAdd | exp.DateSub, dialect: str) -> Made:
+    """Rewrite MySQL's DATE_ADD and DATE_SUB as sums, which keep the type of a date or timestamp.
+
+    Raises:
+        Unwritable: Spark cannot add the unit.
+    """
     unit = node.args.get("unit")
     if dialect != "mysql" or unit is None:
         return None
     name = unit.name.upper()
-    if name not in _UNITS_TO_ADD:
+    if name not in _ADDED:
         raise Unwritable(f"an interval of {name}")
     kind = exp.Add if isinstance(node, exp.DateAdd) else exp.Sub
-    length = _make_interval(node.expression, name)
+    length = _interval(node.expression, name)
     return exp.paren(kind(this=exp.paren(node.this.copy()), expression=length))
 
 
-_UNITS_TO_ADD = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+_ADDED = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
-_HAVE_DATEADD = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})
+_ADDING = frozenset({"trino", "athena", "snowflake", "redshift", "tsql", "fabric"})
 _SQL_SERVER_UNITS = _pairs(
     "YY=YEAR YYYY=YEAR QQ=QUARTER Q=QUARTER MM=MONTH M=MONTH DAYOFYEAR=DAY DY=DAY Y=DAY DD=DAY "
     "D=DAY WK=WEEK WW=WEEK WEEKDAY=DAY DW=DAY W=DAY HH=HOUR MI=MINUTE N=MINUTE SS=SECOND S=SECOND"
 )
 
 
-def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Replacement:
+def added_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str) -> Made:
     """Rewrite `DATEADD(hour, n, x)` as a sum, which keeps the operand's type.
 
     Raises:
         Unwritable: Spark cannot add the unit, or Redshift would keep the last day of a month.
     """
     unit = node.args.get("unit")
-    if dialect not in _HAVE_DATEADD or unit is None:
+    if dialect not in _ADDING or unit is None:
         return None
     written = node.meta.get("end", 0) + 1 - node.meta.get("start", 0)
     if dialect == "redshift" and written == len("ADD_MONTHS"):  # SQLGlot has one class for both.
@@ -197,9 +209,9 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
     # SQLGlot would write Spark's DATE_ADD, which adds days, whatever the unit.
     name = unit.name.upper()
     name = full_unit(name, dialect)
-    if name not in _UNITS_TO_ADD:
+    if name not in _ADDED:
         raise Unwritable(f"DATEADD of {name}")
-    length = _make_interval(node.expression, name)
+    length = _interval(node.expression, name)
     moved: exp.Expr = exp.paren(node.this.copy())
     # Redshift returns a timestamp.
     if dialect == "redshift" or node.this.is_string:
@@ -207,8 +219,9 @@ def add_units(node: exp.DateAdd | exp.TsOrDsAdd | exp.TimestampAdd, dialect: str
     return exp.paren(exp.Add(this=moved, expression=length))
 
 
-def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
-    """Create an interval; a quarter becomes three months, because Spark has no quarters."""
+def _interval(number: exp.Expr, unit: str) -> exp.Interval:
+    """Return an interval of a number of units."""
+    # Spark has no quarters, so a quarter becomes three months.
     known = literal_int(number)
     times = 3 if unit == "QUARTER" else 1
     value: exp.Expr = exp.Literal.string(str((known or 0) * times))
@@ -220,12 +233,14 @@ def _make_interval(number: exp.Expr, unit: str) -> exp.Interval:
 
 
 def full_unit(name: str, dialect: str) -> str:
-    """Return the full name of a unit of time that may be abbreviated in SQL Server."""
+    """Return the full name of a unit of time."""
+    # SQL Server has abbreviations of units.
     return _SQL_SERVER_UNITS.get(name, name) if dialect in ("tsql", "fabric") else name
 
 
-def rewrite_week(node: exp.Week, dialect: str) -> Replacement:
-    """Rewrite Snowflake's WEEK, which by default is the ISO 8601 week."""
+def week_of_year(node: exp.Week, dialect: str) -> Made:
+    """Rewrite Snowflake's WEEK as the ISO 8601 week."""
+    # The ISO 8601 week is Snowflake's default.
     if dialect != "snowflake" or node.args.get("mode") is not None:
         return None
     return exp.WeekOfYear(this=node.this.copy())
@@ -237,11 +252,11 @@ _SPARK_LETTERS = _pairs(
     "%F=yyyy-MM-dd %T=HH:mm:ss %R=HH:mm %h=MMM %e=d %-y=yy %D=MM/dd/yy"
 )
 _DIRECTIVE = re.compile(r"%-?[A-Za-z%]")
-_LETTER_FORMATS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
+_PATTERNS = frozenset({"postgres", "redshift", "snowflake", "oracle", "teradata"})
 """Dialects whose formats are letters: SQLGlot keeps letters that it cannot translate."""
 
 
-def _translate_format(form: str, dialect: str) -> str:
+def _letters(form: str, dialect: str) -> str:
     """Translate a time format to Spark's letters; raise Unwritable if Spark lacks a letter."""
     made: list[str] = []
     at = 0
@@ -262,49 +277,49 @@ def _translate_format(form: str, dialect: str) -> str:
             made.append("''" if form[at] == "'" else form[at])
             at += 1
             continue
-        if dialect in _LETTER_FORMATS:
+        if dialect in _PATTERNS:
             raise Unwritable(f"'{word[0]}' in a time format")
         made.append(f"'{word[0]}'")
         at = word.end()
     return "".join(made)
 
 
-def format_time(node: exp.TimeToStr, dialect: str) -> Replacement:
+def format_time(node: exp.TimeToStr, dialect: str) -> Made:
     """Rewrite the formatting of a time if SQLGlot does not translate the format correctly."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
     text = form.name
-    letters = _translate_format(text, dialect)
+    letters = _letters(text, dialect)
     rest = _DIRECTIVE.sub("", text)
     zone = node.args.get("zone")
     # SQLGlot fails for formats with the day of the year, with letters as plain text, or with
     # milliseconds.
     plain = "%j" not in text and not re.search(r"[A-Za-z'#\[\]{}]", rest)
-    if plain and zone is None and dialect not in _ROUND_TO_MILLIS:
+    if plain and zone is None and dialect not in _MILLIS:
         return None
     if re.search(r"[#\[\]{}]", rest):
         raise Unwritable(f"the time format '{text}'")
     value = node.this
     if zone is not None:
         value = call("FROM_UTC_TIMESTAMP", value, zone)
-    if dialect in _ROUND_TO_MILLIS:
-        value = _add_microseconds(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
+    if dialect in _MILLIS:
+        value = _later(exp.cast(value.copy(), "TIMESTAMP", dialect="spark"), 500)
     return call("DATE_FORMAT", value, exp.Literal.string(letters))
 
 
-_ROUND_TO_MILLIS = frozenset({"trino", "athena"})
+_MILLIS = frozenset({"trino", "athena"})
 """Dialects whose DATE_FORMAT rounds times to milliseconds first."""
 
 
-def check_format(node: exp.Expr, dialect: str) -> Replacement:
-    """Raise Unwritable for a format whose reading has no equivalent in Spark."""
+def read_time(node: exp.Expr, dialect: str) -> Made:
+    """Refuse a format for reading times from texts if Spark has no letters for it."""
     form = node.args.get("format")
     if form is None or not form.is_string:
         return None
     if node.args.get("zone") is not None:
         raise Unwritable("a time that is read in a zone")
-    letters = _translate_format(form.name, dialect)
+    letters = _letters(form.name, dialect)
     if isinstance(node, exp.ParseDatetime):
         return call("TO_TIMESTAMP", node.this, exp.Literal.string(letters))
     if re.search(r"[A-Za-z]", _DIRECTIVE.sub("", form.name)):
@@ -312,11 +327,8 @@ def check_format(node: exp.Expr, dialect: str) -> Replacement:
     return None
 
 
-def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
-    """Cast a text to a date or time, but fail at run time for a text of digits alone.
-
-    Snowflake reads such a text as seconds since 1970, and Spark as a year.
-    """
+def from_text(value: exp.Expr, kind: str) -> exp.Expr:
+    """Rewrite a cast of a text to a date or time to fail for a text of digits alone."""
     text = exp.cast(value.copy(), "TEXT")
     # Snowflake reads such a text as seconds since 1970, and Spark reads it as a year.
     digits = exp.RegexpLike(this=text, expression=exp.Literal.string(r"^\s*[0-9]+\s*$"))
@@ -325,29 +337,34 @@ def parse_time(value: exp.Expr, kind: str) -> exp.Expr:
     return exp.cast(checked, kind, dialect="spark")
 
 
-def rewrite_to_date(node: exp.TsOrDsToDate, dialect: str) -> Replacement:
+def read_date(node: exp.TsOrDsToDate, dialect: str) -> Made:
     """Rewrite Snowflake's TO_DATE of one value; raise Unwritable for TRY_TO_DATE."""
     if dialect != "snowflake" or node.args.get("format") is not None:
         return None
     if node.args.get("safe"):
         raise Unwritable("TRY_TO_DATE")
-    return parse_time(node.this, "DATE")
+    return from_text(node.this, "DATE")
 
 
-def rewrite_current_datetime(node: exp.CurrentDatetime, dialect: str) -> Replacement:
-    """Rewrite BigQuery's CURRENT_DATETIME as the session's time, which is in UTC."""
+def local_now(node: exp.CurrentDatetime, dialect: str) -> Made:
+    """Rewrite BigQuery's CURRENT_DATETIME as the time of the session."""
+    # The session is in UTC.
     now = exp.CurrentTimestamp()
     return now if node.this is None else call("FROM_UTC_TIMESTAMP", now, node.this)
 
 
-def round_time(node: exp.Cast, dialect: str) -> Replacement:
-    """Rewrite a cast to a time type with fewer fractional digits so that it rounds."""
+def rounded_time(node: exp.Cast, dialect: str) -> Made:
+    """Rewrite a cast to a time type with fewer fractional digits, so that it rounds.
+
+    Raises:
+        Unwritable: The type has a number of fractional digits that Spark cannot round to.
+    """
     if node.to.this == exp.DType.SMALLDATETIME:
         raise Unwritable("the type SMALLDATETIME", "SMALLDATETIME")
     if node.to.this not in _TIMES or node.meta.get("rounded"):
         return None
     given = node.to.expressions
-    if not given and dialect not in _ROUND_TO_MILLIS:
+    if not given and dialect not in _MILLIS:
         return None
     digits = given[0].name if given else "3"
     value = node.this.unnest()
@@ -362,21 +379,21 @@ def round_time(node: exp.Cast, dialect: str) -> Replacement:
     unit, half = _ROUNDED[digits]
     made = exp.cast(node.this.copy(), "TIMESTAMP", dialect="spark")
     made.meta["rounded"] = True
-    later = _add_microseconds(made, half)
+    later = _later(made, half)
     if dialect == "postgres":  # Halves are rounded away from the year 2000.
-        early = exp.LT(this=made.copy(), expression=_make_timestamp("2000-01-01"))
+        early = exp.LT(this=made.copy(), expression=_instant("2000-01-01"))
         early.this.meta["rounded"] = True
-        when = exp.If(this=early, true=_add_microseconds(made.copy(), half - 1))
+        when = exp.If(this=early, true=_later(made.copy(), half - 1))
         when.args["true"].this.meta["rounded"] = True
         later = exp.Case(ifs=[when], default=later)
     return call("DATE_TRUNC", exp.Literal.string(unit), later)
 
 
-def _make_timestamp(text: str) -> exp.Expr:
+def _instant(text: str) -> exp.Expr:
     return exp.cast(exp.Literal.string(text), "TIMESTAMP", dialect="spark")
 
 
-def _add_microseconds(time: exp.Expr, microseconds: int) -> exp.Expr:
+def _later(time: exp.Expr, microseconds: int) -> exp.Expr:
     number = exp.Literal.string(str(microseconds))
     return exp.Add(this=time, expression=exp.Interval(this=number, unit=exp.var("MICROSECOND")))
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from vde_dagster.sql.definitions import Definition, find_definitions
 from vde_dagster.sql.other_dialects import Unwritable
-from vde_dagster.sql.other_dialects.building import Replacement, call
+from vde_dagster.sql.other_dialects.building import Made, call
 
 _BEFORE_THE_TEXT = frozenset({"postgres", "redshift", "tsql", "fabric"})
 """Dialects in which a substring may begin before the text, where positions are empty."""
@@ -82,7 +82,7 @@ def _less(node: exp.Expr, value: int) -> exp.Expr:
     return exp.LT(this=_grouped(node), expression=_number(value))
 
 
-def substring(node: exp.Substring, dialect: str) -> Replacement:
+def substring(node: exp.Substring, dialect: str) -> Made:
     """Rewrite SUBSTRING with the dialect's meaning of a start below 1 and a negative length."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
@@ -120,7 +120,7 @@ def _cut_before(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp
     return early if known is not None else _when(_less(start, 1), early, late)
 
 
-def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Replacement:
+def _duckdb_substring(text: exp.Expr, start: exp.Expr, length: exp.Expr) -> Made:
     """Rewrite DuckDB's substring, which has one character less if it starts at 0.
 
     Raises:
@@ -159,7 +159,7 @@ def _trino(text: exp.Expr, start: exp.Expr, length: exp.Expr | None) -> exp.Expr
     return _when(outside, nothing, call("SUBSTRING", *given))
 
 
-def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
+def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Made:
     """Rewrite LEFT or RIGHT of a negative length as the text without that many characters."""
     text, length = node.this, node.expression
     least = lower_bound(length)
@@ -187,7 +187,7 @@ def left_or_right(node: exp.Left | exp.Right, dialect: str) -> Replacement:
     return _when(_less(length, 0), shorter, plain)
 
 
-def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
+def parted(node: exp.SplitPart, dialect: str) -> Made:
     """Rewrite SPLIT_PART so that it returns NULL for a part that does not exist, as in Trino."""
     if dialect not in _TRINO:
         return None
@@ -199,7 +199,7 @@ def split_part(node: exp.SplitPart, dialect: str) -> Replacement:
     return exp.Case(ifs=[exp.If(this=number, true=call("SPLIT_PART", *given))])
 
 
-def check_separator(node: exp.Split, dialect: str) -> Replacement:
+def split_text(node: exp.Split, dialect: str) -> Made:
     """Raise Unwritable for a SPLIT whose separator is computed or empty."""
     by = node.expression
     if by is None or (by.is_string and by.name):
@@ -207,7 +207,7 @@ def check_separator(node: exp.Split, dialect: str) -> Replacement:
     raise Unwritable("SPLIT by a text that is empty or computed")
 
 
-def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
+def length_without_blanks(node: exp.Length, dialect: str) -> Made:
     """Rewrite SQL Server's LEN without trailing blanks, and MySQL's LENGTH as a number of bytes."""
     if dialect == "mysql" and node.args.get("binary"):
         return call("OCTET_LENGTH", node.this)
@@ -216,7 +216,7 @@ def rewrite_length(node: exp.Length, dialect: str) -> Replacement:
     return exp.Length(this=call("RTRIM", node.this))
 
 
-def concatenate(node: exp.Concat, dialect: str) -> Replacement:
+def joined_texts(node: exp.Concat, dialect: str) -> Made:
     """Rewrite CONCAT, without NULL arguments if the dialect skips them."""
     if isinstance(node, exp.ConcatWs):
         return None
@@ -237,17 +237,19 @@ _NO_ESCAPE = frozenset({"duckdb", "trino", "athena", "snowflake", "tsql", "fabri
 """Dialects whose LIKE has no default escape character, unlike Spark's backslash."""
 
 
-def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
+def pattern_without_escapes(node: exp.Like | exp.ILike, dialect: str) -> Made:
     """Rewrite a LIKE so that backslashes are plain characters, as in the dialect.
 
-    Several patterns, and ranges such as `[a-z]` for SQL Server, are refused.
+    Raises:
+        Unwritable: The pattern has a range such as `[a-z]` for SQL Server, or there are several
+            patterns.
     """
     if isinstance(node.expression, exp.Any | exp.All):
         patterns = node.expression.this.unnest()
         if isinstance(patterns, exp.Array):
             listed = node.copy()
             listed.expression.set("this", exp.Tuple(expressions=patterns.copy().expressions))
-            return escape_pattern(listed, dialect) or listed
+            return pattern_without_escapes(listed, dialect) or listed
         if not isinstance(patterns, exp.Tuple | exp.Query | exp.Literal):
             raise Unwritable("LIKE ANY or LIKE ALL of a list")
     if dialect not in _NO_ESCAPE or isinstance(node.parent, exp.Escape):
@@ -271,8 +273,12 @@ def escape_pattern(node: exp.Like | exp.ILike, dialect: str) -> Replacement:
     return made
 
 
-def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
-    """Rewrite Snowflake's LISTAGG, which returns '' for no values; refuse OVER and FILTER."""
+def listed(node: exp.GroupConcat, dialect: str) -> Made:
+    """Rewrite Snowflake's LISTAGG, which returns '' for no values.
+
+    Raises:
+        Unwritable: LISTAGG has OVER or FILTER.
+    """
     if dialect != "snowflake":
         return None
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
@@ -281,7 +287,8 @@ def rewrite_listagg(node: exp.GroupConcat, dialect: str) -> Replacement:
 
 
 def writes_instant(node: exp.Expr, dialect: str) -> bool:
-    """Return whether a node converts an instant to text, which has no zone only in Spark."""
+    """Return whether a node converts an instant to a text."""
+    # Other engines write the zone into this text, and Spark does not.
     if isinstance(node, exp.Cast):
         is_text = node.to.this in exp.DataType.TEXT_TYPES
         return is_text and _is_instant(node.this, dialect, set())
@@ -293,6 +300,7 @@ def writes_instant(node: exp.Expr, dialect: str) -> bool:
 
 
 def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
+    """Return whether a value is certainly an instant with a zone."""
     if not isinstance(value, exp.Expr) or id(value) in seen:
         return False
     seen.add(id(value))
@@ -315,27 +323,27 @@ def _is_instant(value: Definition, dialect: str, seen: set[int]) -> bool:
     return is_now or isinstance(value, exp.CurrentTimestamp | exp.UnixToTime)
 
 
-_PLUS_CONCATENATES = frozenset({"tsql", "fabric", "redshift"})
+_JOINED_BY_PLUS = frozenset({"tsql", "fabric", "redshift"})
 
 
-def concatenate_by_plus(node: exp.Add, dialect: str) -> Replacement:
+def joined_by_plus(node: exp.Add, dialect: str) -> Made:
     """Rewrite `a + ' ' + b` as `a || ' ' || b` if one side is certainly a text."""
-    if dialect not in _PLUS_CONCATENATES:
+    if dialect not in _JOINED_BY_PLUS:
         return None
     sides = (node.this.unnest(), node.expression.unnest())
-    if not any(_is_text_only(one) for one in sides):
+    if not any(_is_no_number(one) for one in sides):
         return None
     return exp.DPipe(this=node.this.copy(), expression=node.expression.copy(), safe=True)
 
 
-def _is_text_only(node: exp.Expr) -> bool:
+def _is_no_number(node: exp.Expr) -> bool:
     """Return whether a value is a text literal that no engine reads as a number."""
     if node.is_string:
         return not re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", node.name)
     return isinstance(node, exp.DPipe | exp.Upper | exp.Lower)
 
 
-def check_isnull(node: exp.Coalesce, dialect: str) -> Replacement:
+def replaced_null(node: exp.Coalesce, dialect: str) -> Made:
     """Check SQL Server's ISNULL, which casts its result to the first argument's type.
 
     Raises:
@@ -350,7 +358,7 @@ def check_isnull(node: exp.Coalesce, dialect: str) -> Replacement:
     return None
 
 
-def check_position(node: exp.StrPosition, dialect: str) -> Replacement:
+def position(node: exp.StrPosition, dialect: str) -> Made:
     """Raise Unwritable if a search's start is computed, or is counted from the text's end."""
     begin = node.args.get("position")
     least = None if begin is None else literal_int(begin)
@@ -371,7 +379,7 @@ docs.snowflake.com/en/sql-reference/functions/initcap, PostgreSQL's manual 9.4.
 """
 
 
-def rewrite_initcap(node: exp.Initcap, dialect: str) -> Replacement:
+def capitalized(node: exp.Initcap, dialect: str) -> Made:
     """Rewrite INITCAP for dialects that separate words at more characters than whitespace."""
     ends = _DELIMITERS.get(dialect)
     if ends is None:
@@ -400,8 +408,13 @@ def _is_default(given: exp.Expr) -> bool:
 _BRACES = re.compile(r"\{\{|\}\}|\{\}|[{}]")
 
 
-def rewrite_format(node: exp.Format, dialect: str) -> Replacement:
-    """Rewrite DuckDB's `format('{} …', text)` as CONCAT; refuse all but plain `{}` and texts."""
+def formatted(node: exp.Format, dialect: str) -> Made:
+    """Rewrite DuckDB's `format('{} …', text)` as CONCAT.
+
+    Raises:
+        Unwritable: The format is not a literal, has more than plain `{}` places, or does not match
+            the number of arguments; or an argument may not be a text.
+    """
     if dialect != "duckdb":
         return None
     given = [node.this, *node.expressions]
@@ -436,8 +449,9 @@ def _is_plain(value: exp.Expr) -> bool:
     return value.is_string or value.is_int or isinstance(value, texts | exp.Length | exp.Count)
 
 
-def rewrite_printf(node: exp.Anonymous) -> Replacement:
-    """Rewrite DuckDB's printf(), which is NULL if a value is NULL; Spark would print NULL."""
+def printed(node: exp.Anonymous) -> Made:
+    """Rewrite DuckDB's printf(), which returns NULL if a value is NULL."""
+    # Spark would print NULL.
     given = [one for one in node.expressions if not isinstance(one.unnest(), exp.Literal)]
     if not given:
         return None

@@ -22,12 +22,10 @@ from vde_dagster.errors import UsageError
 
 
 class Effects(Protocol):
-    """Names every side effect of the program, so that tests can let it fail or kill the process
-    there.
-    """
+    """Port that surrounds every side effect, and lets tests intercept it by name."""
 
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
-        """Return a context manager for the code of one side effect.
+        """Return a context that surrounds one side effect.
 
         Args:
             point: The effect's dotted name, such as `publish.commit`.
@@ -40,7 +38,7 @@ _NOTHING = nullcontext()
 
 
 class NoEffects:
-    """Port in production: adds nothing to side effects."""
+    """Port in production: does nothing around side effects."""
 
     __slots__ = ()
 
@@ -57,7 +55,7 @@ _FRESH_SECONDS = 10.0
 
 
 class Clock(Protocol):
-    """Clock that tests can replace."""
+    """A clock, and a way to wait."""
 
     def now(self) -> datetime:
         """Return the current instant (UTC)."""
@@ -79,7 +77,7 @@ class SystemClock:
 
 
 class ServersClock:
-    """Clock of the database's server: the machine's clock, corrected by the measured difference."""
+    """The clock of a database's server: the machine's clock plus the measured difference."""
 
     def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
         self.machine: Clock = machine or SystemClock()

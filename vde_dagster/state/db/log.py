@@ -63,7 +63,7 @@ _LAST = select(_ROW.number, _ROW.hash).order_by(_ROW.number.desc()).limit(1)
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Row of the log: one act, such as a publication.
+    """A row of the log.
 
     Args:
         db_user: The user of the connection on PostgreSQL; None on SQLite.
@@ -86,7 +86,7 @@ class LogEntry:
 
     @property
     def computed_hash(self) -> str:
-        """Hash of the row's values, to compare with the stored hash."""
+        """The hash of the row's content, for comparison with the stored hash."""
         parts = (
             self.number,
             to_micros(self.at),
@@ -102,7 +102,7 @@ class LogEntry:
 
     @property
     def details(self) -> dict[str, Any]:
-        """Parsed `detail`; empty if the stored text is damaged."""
+        """The parsed details; empty if the stored text is damaged."""
         try:
             found = json.loads(self.detail)
         except ValueError:
@@ -121,7 +121,7 @@ def _encoded(part: str | int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Result of checking the log's hashes.
+    """Result of a check of the log.
 
     Args:
         number: The number of the first row that was changed or is missing.
@@ -154,11 +154,11 @@ class LogStore:
         environment: str | None,
         detail: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write an act to the log, in the transaction that makes the change."""
+        """Write an act to the log, in the transaction that performs it."""
         record(self.database, connection, act, environment, detail=detail)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Check the hashes of the log, and that every version of an environment has a row.
+        """Check that the log is an unbroken chain with a row for every version since the log began.
 
         Args:
             head: The last hash at some earlier time, or its first eight or more digits.
@@ -181,14 +181,12 @@ class LogStore:
 
 
 def is_hash(text: str) -> bool:
-    """Check whether a text has the form of a hash, or of its first eight or more digits."""
+    """Return whether a text may be a hash of the log, or its first digits."""
     return 8 <= len(text) <= 64 and set(text.lower()) <= set("0123456789abcdef")
 
 
 def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
-    """Check that each row's hash fits its values and the row before; also that a row has hash
-    `head`.
-    """
+    """Check that the log's rows form a chain; if `head` is given, also that a row has this hash."""
     last, kept = FIRST, head is None
     for expected, row in enumerate(rows, 1):
         wrong = None
@@ -216,6 +214,7 @@ def check(rows: Sequence[LogEntry], head: str | None = None) -> Verified:
 
 
 def _with_gaps_checked(conn: Connection, rows: Iterable[LogEntry], checked: Verified) -> Verified:
+    """Check that the log has a row for each version created after the log began."""
     logged: dict[str, set[int]] = {}
     for row in rows:
         if row.environment is not None and row.version is not None:
@@ -241,7 +240,7 @@ def record(
     who: str | None = None,
     detail: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write an act to the log, in the transaction that makes the change.
+    """Write an act to the log, in the transaction that performs it.
 
     Args:
         who: The client's name for its user; the system user by default.

@@ -23,7 +23,7 @@ _ROWS = schema.journal
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """SQL statement of a model that must run after its view was published."""
+    """A statement that has not run yet."""
 
     number: int
     model: ModelName
@@ -33,14 +33,14 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class StatementStore:
-    """Stores the statements of models that must run after a publication, until they have run."""
+    """Records statements, and removes those that have run."""
 
     database: Database
 
     def around_runs(
         self, environment: str, connection: Connection | None = None
     ) -> EnvironmentStatements:
-        """Return the statements to run before and after each run of an environment."""
+        """Return the statements to run before and after each run of an environment, if any."""
         query = select(_ROWS.c.detail).where(_ROWS.c.step == _around(environment))
         found = self.database.value(query, connection)
         return EnvironmentStatements(*map(tuple, json.loads(found))) if found else NO_STATEMENTS
@@ -48,9 +48,7 @@ class StatementStore:
     def put_around_runs(
         self, connection: Connection, environment: str, statements: EnvironmentStatements
     ) -> None:
-        """Store the statements to run before and after each run, in the transaction of a
-        publication.
-        """
+        """Record the statements to run before and after each run, in the publish transaction."""
         if self.around_runs(environment, connection) == statements:
             return
         self._delete(connection, _ROWS.c.step == _around(environment))
@@ -65,7 +63,7 @@ class StatementStore:
         plan_id: str | None,
         statements: Iterable[tuple[ModelName, str]],
     ) -> None:
-        """Store the statements to run after a publication, in its transaction.
+        """Record statements to run after a publication, in the publication's transaction.
 
         They replace waiting statements of the same models.
         """
@@ -83,7 +81,7 @@ class StatementStore:
     def waiting(
         self, environment: str, connection: Connection | None = None
     ) -> list[WaitingStatement]:
-        """Return the statements of an environment that have not run yet, in order."""
+        """Return the statements that have not run yet for an environment, in order."""
         query = (
             select(_ROWS.c.seq, _ROWS.c.detail)
             .where(_ROWS.c.step == _once_published(environment))
@@ -96,14 +94,14 @@ class StatementStore:
         return out
 
     def done(self, statement: WaitingStatement) -> None:
-        """Delete a statement that has run; repeating is harmless."""
+        """Record that a statement has run; repeating it is harmless."""
         self.database.run_transaction(
             lambda conn: self._delete(conn, _ROWS.c.seq == statement.number),
             name="state.virtual_update_done",
         )
 
     def failed(self, statement: WaitingStatement, why: str) -> None:
-        """Store the reason why a statement failed; it stays waiting."""
+        """Record why a statement failed."""
         detail = json.dumps([*statement.model, statement.statement, why])
         changed = update(_ROWS).where(_ROWS.c.seq == statement.number).values(detail=detail)
         self.database.run_transaction(

@@ -18,11 +18,11 @@ from vde_dagster.planning.environments.environment import PRODUCTION, Entry
 from vde_dagster.planning.intervals.interval import IntervalSet
 from vde_dagster.planning.plan.affected_intervals import (
     EVERYTHING,
-    Changed,
-    Made,
-    Scope,
-    outdated,
-    reached,
+    EnvironmentScope,
+    ExistingTables,
+    RestatedRanges,
+    find_outdated,
+    find_reached_models,
 )
 from vde_dagster.planning.plan.plan import Outdated
 from vde_dagster.planning.snapshots.snapshot import Snapshot
@@ -43,9 +43,7 @@ _ROW = schema.outdated.c
 
 @dataclass(frozen=True, slots=True)
 class OutdatedStore:
-    """Finds and stores the ranges that must be computed again, because their inputs were
-    restated.
-    """
+    """Finds and stores the ranges that a restatement makes outdated."""
 
     database: Database
     tables: TableStore
@@ -54,13 +52,11 @@ class OutdatedStore:
 
     def find(
         self,
-        changed: Changed,
+        changed: RestatedRanges,
         known: Mapping[str, Snapshot],
         connection: Connection | None = None,
     ) -> tuple[Outdated, ...]:
-        """Find the filled ranges of all tables that a restatement of their inputs makes
-        outdated.
-        """
+        """Return the ranges that a restatement makes outdated, given the current state."""
         with self.database.reading(connection) as conn:
             planned, computing = _planned(conn)
             shown = _shown_worlds(conn)
@@ -79,10 +75,14 @@ class OutdatedStore:
             for _, until, entry in (shown[PRODUCTION].rows if PRODUCTION in shown else ())
             if until is None and entry.table_id
         )
-        return outdated(changed, Made(scopes, snapshots, tables, covered, production))
+        return find_outdated(
+            changed, ExistingTables(scopes, snapshots, tables, covered, production)
+        )
 
-    def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
-        """Store the ranges that a publication makes outdated, in its transaction."""
+    def mark(
+        self, connection: Connection, changed: RestatedRanges, known: Mapping[str, Snapshot]
+    ) -> None:
+        """Mark the ranges that a publication makes outdated, in its transaction."""
         for found in self.find(changed, known, connection):
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
@@ -98,12 +98,12 @@ class OutdatedStore:
         intervals: IntervalSet,
         since: datetime | None = None,
     ) -> None:
-        """Store ranges of a table that must be computed again."""
+        """Record that ranges of a table must be computed again."""
         since = since or self.database.clock.now()
         note_ranges(connection, schema.outdated, table_id, [(o, None) for o in intervals], since)
 
     def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
-        """Store the ranges that `auto_restatement_cron` restates, by table id.
+        """Record ranges that `auto_restatement_cron` restates, by table id.
 
         The current rows of these ranges stay valid.
         """
@@ -115,7 +115,7 @@ class OutdatedStore:
         self.database.run_transaction(work, name="state.remember_outdated")
 
     def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
-        """Delete the ranges of a table that were stored after an instant (UTC)."""
+        """Delete ranges of a table that became outdated after an instant (UTC)."""
         connection.execute(
             delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
         )
@@ -128,17 +128,18 @@ class OutdatedStore:
         return ranges_by_key(self.database.among(query, _ROW.table_id, ids, connection))
 
     def after(self, at: datetime) -> set[str]:
-        """Return the ids of the tables that became outdated at an instant (UTC) or later."""
+        """Return the tables with ranges that became outdated at an instant (UTC) or later."""
         return set(self.database.column(select(_ROW.table_id).where(_ROW.since >= at)))
 
     def since(self, table_id: str) -> datetime | None:
-        """Return the time (UTC) at which a table became outdated last, or None."""
+        """Return the time (UTC) since which a table has outdated ranges, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)
         return max(self.database.column(query), default=None)
 
     def _tables(
         self, conn: Connection, computing: list[tuple[str, datetime, datetime]]
     ) -> dict[str, PhysicalTable]:
+        """Read every live table, by id."""
         tables = self.tables.live(conn)
         # Ranges that open plans have computed, or are computing now, count as filled.
         pending = schema.pending.c
@@ -158,27 +159,35 @@ EntryRow = tuple[int, "int | None", Entry]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Entries of one environment over all its versions, or of one plan."""
+    """All versions of one environment, or the models of a plan."""
 
     environment: str | None
+    # These models read each other.
     rows: list[EntryRow]
 
-    def has(self, changed: Changed) -> bool:
-        """Check whether a restatement changes the table of one of the entries."""
+    def has(self, changed: RestatedRanges) -> bool:
+        """Return whether a restatement changes any table of these models."""
         return any(changed.reaches(entry) for _, _, entry in self.rows)
 
-    def scopes(self, snapshots: Mapping[str, Snapshot], changed: Changed) -> Iterator[Scope]:
-        """Yield the entries of affected models, for each version that changed one of them."""
-        names = reached((entry for _, _, entry in self.rows), snapshots, changed)
+    def scopes(
+        self, snapshots: Mapping[str, Snapshot], changed: RestatedRanges
+    ) -> Iterator[EnvironmentScope]:
+        """Yield a `EnvironmentScope` for each version that changed an entry of an affected model.
+
+        Each scope has the affected models' entries in this version. A model is affected if the
+        changed rows reach it.
+        """
+        names = find_reached_models((entry for _, _, entry in self.rows), snapshots, changed)
         rows = [row for row in self.rows if row[2].name in names]
         points = sorted({v for since, until, _ in rows for v in (since, until) if v is not None})
         for version in points:
             valid = (e for s, u, e in rows if s <= version and (u is None or u > version))
             label = self.environment if version == points[-1] else None
-            yield Scope({entry.name: entry for entry in valid}, label)
+            yield EnvironmentScope({entry.name: entry for entry in valid}, label)
 
 
 def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, datetime]]]:
+    """Return the targets of open plans, and ranges of tables that an apply may be computing."""
     table = schema.plans.c
     query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
     worlds, computing = [], []
@@ -196,6 +205,7 @@ def _planned(conn: Connection) -> tuple[list[World], list[tuple[str, datetime, d
 
 
 def _shown_worlds(conn: Connection) -> dict[str, World]:
+    """Return the versions of each environment, by name, including dropped environments."""
     entry, head = schema.entries.c, schema.environments.c
     version = schema.environment_versions.c
     # A frozen environment keeps its content, even if ranges are computed again.

@@ -12,8 +12,8 @@ from vde_dagster.api.values import ModelName
 from vde_dagster.plugins.dbt.manifest import Rows, Unit
 from vde_dagster.plugins.dbt.manifest import UnitTest as DbtUnitTest
 
-ResolveName = Callable[[Sequence[str]], ModelName]
-TranslateRows = Callable[[Path, str], TestTable]
+Named = Callable[[Sequence[str]], ModelName]
+Written = Callable[[Path, str], TestTable]
 """Translates a query that provides a test's rows to Spark SQL."""
 
 
@@ -22,10 +22,10 @@ def read_unit_tests(
     model: Model,
     incremental: Model | None,
     file: Callable[[str, str], Path],
-    resolve_name: ResolveName,
-    translate_rows: TranslateRows,
+    named: Named,
+    written: Written,
 ) -> tuple[tuple[UnitTest, ...], tuple[str, ...]]:
-    """Convert a model's unit tests; return also descriptions of ignored parts.
+    """Return a model's unit tests, and descriptions of ignored parts.
 
     Args:
         incremental: The model as compiled when `is_incremental()` is true, if that is known.
@@ -45,18 +45,18 @@ def read_unit_tests(
             unread.append("unit tests of is_incremental()")
         else:
             place = SourceLocation(file(test.package_name, test.original_file_path))
-            made = _convert_test(test, unit, model.name, place, resolve_name, translate_rows)
+            made = _unit_test(test, unit, model.name, place, named, written)
             found.append(replace(made, tested=incremental) if later else made)
     return tuple(found), tuple(unread)
 
 
-def _convert_test(
+def _unit_test(
     test: DbtUnitTest,
     unit: Unit,
     model: ModelName,
     place: SourceLocation,
-    resolve_name: ResolveName,
-    translate_rows: TranslateRows,
+    named: Named,
+    written: Written,
 ) -> UnitTest:
     inputs = []
     for rows in test.given:
@@ -66,29 +66,25 @@ def _convert_test(
                 hint="name a model, seed, snapshot or source of the project",
                 location=place,
             )
-        inputs.append(
-            (resolve_name(unit.given[rows.input]), _rows_table(rows, place.path, translate_rows))
-        )
+        inputs.append((named(unit.given[rows.input]), _table(rows, place.path, written)))
     return UnitTest(
         name=test.name,
         model=model,
         location=place,
         inputs=tuple(inputs),
-        expected=_rows_table(test.expect, place.path, translate_rows, partial=True),
+        expected=_table(test.expect, place.path, written, partial=True),
         description=test.description or None,
     )
 
 
-def _rows_table(
-    rows: Rows, path: Path, translate_rows: TranslateRows, *, partial: bool = False
-) -> TestTable:
-    """Return the rows of a unit test as a table.
+def _table(rows: Rows, path: Path, written: Written, *, partial: bool = False) -> TestTable:
+    """Return a unit test's rows as a table.
 
     Args:
         partial: Whether a test compares only the columns of these rows.
     """
     if isinstance(rows.rows, str):
-        return replace(translate_rows(path, rows.rows), partial=partial)
+        return replace(written(path, rows.rows), partial=partial)
     given = rows.rows or []
     columns = tuple(dict.fromkeys(name for row in given for name in row))
     values = tuple(tuple(row.get(name) for name in columns) for row in given)

@@ -1,4 +1,4 @@
-"""OpenLineage datasets: physical tables, named by location, with view names as symlinks.
+"""Datasets: physical tables, named by location, with environments' view names as symlinks.
 
 A dataset's fields are the columns of its model, under their logical names. Naming of files and
 tables: https://openlineage.io/docs/spec/naming.
@@ -28,7 +28,7 @@ from vde_dagster.api.plans import PRODUCTION, Environment, Plan, Snapshot
 from vde_dagster.api.values import ModelName
 from vde_dagster.api.workspace import FillRecord, Workspace
 
-_TRANSFORMATIONS = {
+_KINDS = {
     "identity": ("DIRECT", "IDENTITY"),
     "transformation": ("DIRECT", "TRANSFORMATION"),
     "aggregation": ("DIRECT", "AGGREGATION"),
@@ -43,14 +43,14 @@ _TRANSFORMATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetName:
-    """Name of an OpenLineage dataset in two parts: namespace and name."""
+    """A dataset's namespace and name, as OpenLineage splits them."""
 
     namespace: str
     name: str
 
     @classmethod
     def from_location(cls, location: str) -> DatasetName:
-        """Split a location into the namespace (`s3://bucket` or `file`) and the path."""
+        """Return the name for a location: the namespace (`s3://bucket` or `file`) and the path."""
         parts = urlsplit(location)
         if parts.netloc:
             return cls(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"))
@@ -58,8 +58,8 @@ class DatasetName:
 
 
 @dataclass
-class DatasetFactory:
-    """Converts the models of a plan, or of an environment's version, to datasets.
+class Shown:
+    """Models of a plan or of a version of an environment, as datasets.
 
     Args:
         view: Returns the name of a model's view.
@@ -73,58 +73,51 @@ class DatasetFactory:
     _others: dict[str, list[tuple[str, ModelName]]] = field(default_factory=dict)
 
     def snapshot(self, name: ModelName) -> Snapshot | None:
-        """Return the snapshot of a model; None if the plan or version lacks the model."""
+        """Return a model's snapshot, if the plan or version contains the model."""
         entry = self.content.entries.get(name)
         return self.snapshots.get(entry.snapshot_id) if entry is not None else None
 
     def table(self, name: ModelName) -> Plan.Table | None:
+        """Return the table that serves a model, if one does."""
         entry = self.content.entries.get(name)
         return self.tables.get(entry.table_id) if entry is not None and entry.table_id else None
 
     @cached_property
     def catalog(self) -> str:
-        """The location of the warehouse, the namespace of tables and views in the catalog."""
+        """The warehouse, which is the namespace of names in the catalog."""
         return self.workspace.lakehouse.warehouse
 
     def name(self, model: ModelName) -> DatasetName:
-        """Return the name of a model's dataset: its physical table, view, or external table."""
+        """Return the name of a model's dataset: its table, its view, or an external table."""
         table, snapshot = self.table(model), self.snapshot(model)
         if table is not None:
-            return self.table_name(table)
+            return self.for_table(table)
         if snapshot is None or not snapshot.model.kind.is_shown:
             of = snapshot.model.table if snapshot is not None else ()
             return DatasetName(self.catalog, ".".join(of) or str(model))
         return DatasetName(self.catalog, str(self.view(model)))
 
-    def table_name(self, table: Plan.Table) -> DatasetName:
-        """Return the dataset name of a physical table, which is its location."""
+    def for_table(self, table: Plan.Table) -> DatasetName:
+        """Return the dataset's name of a physical table, by its location."""
         location = self.workspace.lakehouse.table_location(table.ref, table.id)
         return DatasetName.from_location(location)
 
     def output(self, snapshot: Snapshot, commit: int | None = None) -> OutputDataset:
-        """Return a model's dataset as the output of a run, with all facets.
-
-        Args:
-            commit: The Iceberg snapshot that the run wrote.
-        """
+        """Return a model's dataset with all known facets."""
         at = self.name(snapshot.name)
         return OutputDataset(
             namespace=at.namespace, name=at.name, facets=self.facets(snapshot, commit)
         )
 
     def static(self, snapshot: Snapshot, **more: DatasetFacet) -> StaticDataset:
-        """Return a model's dataset for events outside of a run.
-
-        Args:
-            more: Further facets.
-        """
+        """Return a model's dataset outside of a run."""
         at = self.name(snapshot.name)
         return StaticDataset(
             namespace=at.namespace, name=at.name, facets={**self.facets(snapshot), **more}
         )
 
     def inputs(self, snapshot: Snapshot, fill: FillRecord | None = None) -> list[InputDataset]:
-        """Return the datasets that a model reads, directly or through embedded models.
+        """Return each dataset that a model reads, directly or through embedded models, once.
 
         Args:
             fill: The fill that read the datasets, to report their versions.
@@ -133,13 +126,14 @@ class DatasetFactory:
         for parent in self._parents(snapshot, set()):
             at, own = self.name(parent), self.snapshot(parent)
             facets = self.static_facets(own) if own is not None else {}
-            commit = self._commit_read(parent, fill) if fill is not None else None
+            commit = self._commit(parent, fill) if fill is not None else None
             if commit is not None:
                 facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(commit))
             found.setdefault(at, InputDataset(namespace=at.namespace, name=at.name, facets=facets))
         return list(found.values())
 
-    def _commit_read(self, parent: ModelName, fill: FillRecord) -> int | None:
+    def _commit(self, parent: ModelName, fill: FillRecord) -> int | None:
+        """Return the Iceberg snapshot of a parent's table that a fill read."""
         read = fill.facts.inputs or {}
         table, own = self.table(parent), self.snapshot(parent)
         if table is not None:
@@ -165,7 +159,7 @@ class DatasetFactory:
         return not (kind.is_shown or kind.is_external or snapshot.has_table)
 
     def facets(self, snapshot: Snapshot, commit: int | None = None) -> dict[str, DatasetFacet]:
-        """Return the facets of an output: its static facets, its lineage and its version."""
+        """Return the facets of a model's output dataset."""
         found = self.static_facets(snapshot)
         lineage = self.lineage(snapshot)
         if lineage is not None:
@@ -175,7 +169,7 @@ class DatasetFactory:
         return found
 
     def static_facets(self, snapshot: Snapshot) -> dict[str, DatasetFacet]:
-        """Return the facets of a dataset except lineage and version, such as schema and owner."""
+        """Return the facets of a dataset, except its lineage."""
         model, table = snapshot.model, self.table(snapshot.name)
         found: dict[str, DatasetFacet] = {
             "schema": schema_dataset.SchemaDatasetFacet(
@@ -201,7 +195,7 @@ class DatasetFactory:
             tags = [tags_dataset.TagsDatasetFacetFields(one, "true", "vde") for one in model.tags]
             found["tags"] = tags_dataset.TagsDatasetFacet(tags)
         if table is not None:
-            names = [*self._symlink_names(snapshot.name, table)]
+            names = [*self._names(snapshot.name, table)]
             found["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(
                 [
                     symlinks_dataset.Identifier(self.catalog, name, type_)
@@ -210,11 +204,8 @@ class DatasetFactory:
             )
         return found
 
-    def _symlink_names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
-        """Yield (name, type) of all views of a table and of the table itself.
-
-        Receivers show the first name, so production's view comes first.
-        """
+    def _names(self, own: ModelName, table: Plan.Table) -> Iterable[tuple[str, str]]:
+        """Yield the names of a table, beginning with production's view."""
         # Receivers show the first name.
         if table.id not in self._others:
             entries = self.workspace.store.shown.entries_on_tables([table.id])
@@ -226,6 +217,7 @@ class DatasetFactory:
 
     @property
     def environment(self) -> str:
+        """The environment's name."""
         of = self.content
         return of.name if isinstance(of, Environment) else of.environment
 
@@ -237,46 +229,47 @@ class DatasetFactory:
     def lineage(
         self, snapshot: Snapshot
     ) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the source columns of each output column and of the rows; None if unknown."""
+        """Return the sources of a model's columns and rows."""
         by_output: dict[str | None, dict[tuple[DatasetName, str], list[str]]] = {}
-        for parent, column, output, how in self._resolved_reads(snapshot):
+        for parent, column, output, how in self._reads(snapshot):
             known = by_output.setdefault(output, {})
             hows = known.setdefault((self.name(ModelName(*parent.split(".", 1))), column), [])
             if how not in hows:
                 hows.append(how)
         if not by_output:
             return None
-        made = {
-            one: _input_fields(found) for one, found in sorted(_output_reads(by_output).items())
-        }
+        made = {one: _input_fields(found) for one, found in sorted(_named(by_output).items())}
         return column_lineage_dataset.ColumnLineageDatasetFacet(
             fields={one: column_lineage_dataset.Fields(found) for one, found in made.items()},
             dataset=_input_fields(by_output.get(None, {})),
         )
 
-    def _resolved_reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
-        """Yield a model's reads, replacing each embedded parent by the parents that it reads."""
+    def _reads(self, snapshot: Snapshot) -> Iterable[tuple[str, str, str | None, str]]:
+        """Yield a model's reads, replacing each embedded parent by the parents that it reads.
+
+        Each read is a parent, its column, an output column, and the use, as in `Snapshot.reads`.
+        """
         for read in snapshot.reads:
             parent = self.snapshot(ModelName(*read.parent.split(".", 1)))
             if parent is None or not self._is_inlined(parent):
                 yield read
                 continue
-            for source, column, output, how in self._resolved_reads(parent):
+            for source, column, output, how in self._reads(parent):
                 if output is None:
                     yield source, column, output, how
                 elif output.lower() == read.column.lower():
-                    through = how if read.how == "identity" else _combine_uses(read.how, how)
+                    through = how if read.how == "identity" else _through(read.how, how)
                     yield source, column, read.output, through
 
 
-def _combine_uses(outer: str, inner: str) -> str:
-    """Return the use of a column that an outer query reads from an inner query."""
-    if _TRANSFORMATIONS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
+def _through(outer: str, inner: str) -> str:
+    """Return the kind of lineage through two queries: the outer reads a column of the inner."""
+    if _KINDS.get(inner, ("INDIRECT", ""))[0] == "INDIRECT":
         return inner
     return outer
 
 
-def _output_reads(
+def _named(
     found: Mapping[str | None, dict[tuple[DatasetName, str], list[str]]],
 ) -> dict[str, dict[tuple[DatasetName, str], list[str]]]:
     return {output: reads for output, reads in found.items() if output is not None}
@@ -295,8 +288,8 @@ def _input_fields(
 
 
 def _transformation(how: str) -> column_lineage_dataset.Transformation:
-    if how in _TRANSFORMATIONS:
-        return column_lineage_dataset.Transformation(*_TRANSFORMATIONS[how], masking=False)
+    if how in _KINDS:
+        return column_lineage_dataset.Transformation(*_KINDS[how], masking=False)
     # Code, or SQL that cannot be analyzed: the column is read, and may affect anything.
     said = "read by code" if how == "python" else "not understood"
     return column_lineage_dataset.Transformation("INDIRECT", "UNKNOWN", said, masking=False)

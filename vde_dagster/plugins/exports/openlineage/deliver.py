@@ -1,4 +1,4 @@
-"""The exporter `openlineage`, which converts outbox records to events and sends them in order."""
+"""The exporter `openlineage`, which converts records to events and sends them in order."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     Event = RunEvent | DatasetEvent | JobEvent
 
-_REFUSED_STATUSES = (400, 409, 413, 422)
+_REFUSED = (400, 409, 413, 422)
 """Status codes of a receiver that rejects a single event."""
 _ACKNOWLEDGING = ("http", "file", "console")
 """Transports that acknowledge each event; others fail or succeed with a batch."""
 
 
 def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
-    """Convert outbox records to OpenLineage events, and send them.
+    """Send the events of records.
 
     Events without an acknowledgment are sent again by the next call.
 
@@ -40,8 +40,8 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             "OpenLineage's client is not installed",
             hint=how_to_install("openlineage"),
         ) from None
-    settings = workspace.settings.plugins.get("openlineage") or {}
-    transport = expand_secrets(settings.get("transport") or {})
+    said = workspace.settings.plugins.get("openlineage") or {}
+    transport = expand_secrets(said.get("transport") or {})
     client = OpenLineageClient(config={"transport": transport} if transport else {})
     if client.transport.kind == "console":
         raise UsageError(
@@ -49,11 +49,11 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
             hint="write openlineage.transport = { type = 'http', url = '…' } below [tool.vde], or "
             "set OPENLINEAGE_URL",
         )
-    refused, outbox = RefusedEvents(workspace), workspace.store.outbox
+    refused, outbox = Refused(workspace), workspace.store.outbox
     acknowledges = client.transport.kind in _ACKNOWLEDGING
-    sender = _Sender(lambda event: client.emit(_mask_secrets(event)), refused)
+    sender = _Sender(lambda event: client.emit(_without_secrets(event)), refused)
     try:
-        sender.send(_make_events(workspace, records, refused))
+        sender.send(_events(workspace, records, refused))
     except VdeError:
         raise
     except Exception as error:
@@ -72,9 +72,10 @@ def export(workspace: Workspace, records: Sequence[OutboxRecord]) -> None:
         raise refused.error()
 
 
-def _make_events(
-    workspace: Workspace, records: Sequence[OutboxRecord], refused: RefusedEvents
+def _events(
+    workspace: Workspace, records: Sequence[OutboxRecord], refused: Refused
 ) -> Iterator[tuple[int, Event]]:
+    """Yield the events of records in order, each with its record's number."""
     from openlineage.client.event_v2 import set_producer
 
     from vde_dagster.plugins.exports.openlineage.publications import Publications
@@ -87,7 +88,7 @@ def _make_events(
         try:
             made = [*runs.events(record), *published.events(record)]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            refused.append(f"record {record.number} ({record.kind})", "", error)
+            refused.keep(f"record {record.number} ({record.kind})", "", error)
             continue
         for event in made:
             yield record.number, event
@@ -95,7 +96,7 @@ def _make_events(
 
 @dataclass
 class _Sender:
-    """Sends events one by one.
+    """Sends events in order.
 
     Args:
         emit: Returns once the receiver has acknowledged an event.
@@ -103,7 +104,7 @@ class _Sender:
     """
 
     emit: Callable[[Event], None]
-    refused: RefusedEvents
+    refused: Refused
     record: int = 0
 
     def send(self, events: Iterator[tuple[int, Event]]) -> None:
@@ -126,7 +127,7 @@ class _Sender:
                 raise failure
             failure = self._try(event)
             if failure is not None:
-                self.refused.append(_title(event), _json(event), failure)
+                self.refused.keep(_title(event), _json(event), failure)
 
     def _try(self, event: Event) -> Exception | None:
         """Send an event, and return the error if the receiver responds with a server error."""
@@ -139,8 +140,8 @@ class _Sender:
             return error
         except HTTPError as error:
             status = error.response.status_code if error.response is not None else 0
-            if status in _REFUSED_STATUSES:
-                self.refused.append(_title(event), _json(event), error)
+            if status in _REFUSED:
+                self.refused.keep(_title(event), _json(event), error)
             elif status >= 500:
                 return error
             else:
@@ -149,8 +150,8 @@ class _Sender:
 
 
 @dataclass
-class RefusedEvents:
-    """Events that the receiver refused, written to a file of the project.
+class Refused:
+    """Events that a receiver refused.
 
     Args:
         events: Title of each event, and the reason of its refusal.
@@ -161,11 +162,11 @@ class RefusedEvents:
 
     @property
     def path(self) -> Path:
-        """The file of refused events, with one JSON object per line."""
+        """The file, with one JSON object per event."""
         return self.workspace.settings.work_dir / "openlineage_refused.jsonl"
 
-    def append(self, title: str, event: str, error: Exception) -> None:
-        """Append an event and the reason of its refusal to the file."""
+    def keep(self, title: str, event: str, error: Exception) -> None:
+        """Append an event to the file."""
         why = f"{type(error).__name__}: {error}"
         self.events.append(f"{title} ({why[:200]})")
         database = self.workspace.store.database
@@ -179,12 +180,13 @@ class RefusedEvents:
             file.write(text + "\n")
 
     def note(self) -> str:
-        """Return text about the refused events to append to a message; empty if there are none."""
+        """Return a sentence about the refused events, to append to another message."""
         if not self.events:
             return ""
         return f"; before it, {count(len(self.events), 'event')} were refused, see {self.path}"
 
     def error(self) -> ExecutionError:
+        """Return the error that reports the refused events."""
         more = f", and {len(self.events) - 1} more" if len(self.events) > 1 else ""
         return ExecutionError(
             f"the receiver of OpenLineage refused {count(len(self.events), 'event')}: "
@@ -207,19 +209,20 @@ def _json(event: Event) -> str:
     return Serde.to_json(event)
 
 
-def _mask_secrets(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
+    """Replace the secrets in all texts of an event, and return it."""
     import attr
 
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: _mask_secrets(one) for key, one in value.items()}
+        return {key: _without_secrets(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_mask_secrets(one) for one in value]
+        return [_without_secrets(one) for one in value]
     if attr.has(type(value)):
         for field in attr.fields(type(value)):
             part = getattr(value, field.name, None)
-            made = _mask_secrets(part)
+            made = _without_secrets(part)
             if made is not part and made != part:
                 object.__setattr__(value, field.name, made)
     return value
