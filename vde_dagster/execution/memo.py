@@ -50,7 +50,7 @@ class FileMemo(Generic[T]):
 
 
 class SnapshotMemo(FileMemo[bytes], SnapshotCache):
-    """Cache of each model's snapshot, `as_seen` hashes and problems."""
+    """Cache of each model's snapshot, `hash_for_children` hashes and problems."""
 
     # The stored values are parsed when they are read.
     def __init__(self, path: Path) -> None:

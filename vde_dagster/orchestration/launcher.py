@@ -85,14 +85,12 @@ class WarmRunLauncher(DefaultRunLauncher):
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
-        """Return the schema of `config`."""
         return {"project": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]
     ) -> WarmRunLauncher:
-        """Create the launcher from an instance's configuration."""
         return cls(inst_data, **config_value)
 
     def launch_run(self, context: LaunchRunContext) -> None:

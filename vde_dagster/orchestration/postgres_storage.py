@@ -38,7 +38,6 @@ class BatchedPostgresEventLogStorage(PostgresEventLogStorage):  # type: ignore[m
     """Event log in PostgreSQL that stores a batch of events in one transaction."""
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
-        """Store events, in order."""
         if events:
             store_in_index(self, events)
 
@@ -51,7 +50,6 @@ class BatchedPostgresStorage(DagsterPostgresStorage):  # type: ignore[misc]
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Any:
-        """Create the storage from an instance's configuration."""
         found = super().from_config_value(inst_data, config_value)
         found._event_log_storage = BatchedPostgresEventLogStorage(
             found.postgres_url,

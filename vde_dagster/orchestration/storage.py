@@ -42,7 +42,6 @@ class BatchedEventLogStorage(SqliteEventLogStorage):
     """Event log in SQLite that stores a batch of one run's events in one transaction."""
 
     def store_event_batch(self, events: Sequence[dg.EventLogEntry]) -> None:
-        """Store events of one run, in order."""
         if events:
             store_in_sqlite(self, events)
 
@@ -59,7 +58,6 @@ class BatchedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
-        """Return the schema of `config`."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod

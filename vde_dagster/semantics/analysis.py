@@ -221,7 +221,6 @@ def _read_versions(reading: Binder) -> dict[str, SemanticVersion]:
 
 
 def _bind_all_tables(tree: exp.Expr, schema: Schema, parents: Parents) -> Binder:
-    """Return a binder whose `leaves` are all tables in a query."""
     reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):

@@ -190,7 +190,6 @@ def decimal_digits(kind: exp.DataType) -> tuple[int, int]:
 
 
 def _decimal(whole: int, scale: int) -> Type:
-    """Return a DECIMAL type, or None if the number needs over 38 digits."""
     digits = max(whole + scale, 1)
     return data_type(f"DECIMAL({digits}, {scale})") if digits <= MOST_DIGITS else None
 

@@ -230,15 +230,12 @@ class TimedLog:
     at: float
 
     def info(self, text: str) -> None:
-        """Log a line."""
         self._write(logging.INFO, text)
 
     def warning(self, text: str) -> None:
-        """Log a warning."""
         self._write(logging.WARNING, text)
 
     def error(self, text: str) -> None:
-        """Log an error."""
         self._write(logging.ERROR, text)
 
     def _write(self, level: int, text: str) -> None:

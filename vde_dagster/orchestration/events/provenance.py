@@ -56,7 +56,6 @@ class ProjectionContext:
 
     @property
     def store(self) -> StateStore:
-        """The state store."""
         return self.workspace.store
 
     @property

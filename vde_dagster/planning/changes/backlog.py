@@ -50,7 +50,6 @@ class Backlog:
     refresh: Refresh | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "since": iso(self.since),
             "tables": [asdict(one) for one in self.tables],

@@ -55,7 +55,6 @@ class ColumnEvent:
     becomes: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
         return {
             "what": self.what,
             "column": self.column,

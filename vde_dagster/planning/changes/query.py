@@ -175,7 +175,7 @@ def vary_changelog_names(query: str, used: set[int] | None = None) -> str:
         ValueError: The query reads more than `LOGS` changelogs.
 
     >>> log = "t.`changes` WITH (`end-snapshot-id` = '7')"
-    >>> one, two = spelled_apart(f"{log} JOIN {log}").split(" JOIN ")
+    >>> one, two = vary_changelog_names(f"{log} JOIN {log}").split(" JOIN ")
     >>> one == two, one.lower() == two.lower()
     (False, True)
     """

@@ -67,7 +67,6 @@ class RefreshSizes:
     rows: int | None = None
 
     def to_json(self) -> dict[str, int]:
-        """Return the documented JSON form."""
         return {name: int(getattr(self, name)) for name in _BYTES}
 
     @property
@@ -87,7 +86,6 @@ class Estimate:
     changes: float
 
     def to_json(self) -> dict[str, float]:
-        """Return the documented JSON form."""
         return {"whole": round(self.whole, 3), "changes": round(self.changes, 3)}
 
 
@@ -123,7 +121,6 @@ class Refresh:
         return self.from_changes or self.code is RefreshCode.FAILED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "method": self.changes if self.from_changes else "whole",
             "reason": self.code.value,

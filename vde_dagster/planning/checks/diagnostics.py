@@ -246,7 +246,6 @@ def repeated_properties(model: Model) -> list[str]:
 
 
 def _names_in_header(model: Model) -> tuple[tuple[int, str], ...]:
-    """Return the header's property names with their depth in brackets: 1, or 2 inside a kind."""
     sql = model.location.path.suffix == ".sql"
     return _names(model.source, model.location.line or 1) if sql else ()
 

@@ -86,7 +86,6 @@ class ContractBreak:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "model": str(self.model),
             "column": self.column,

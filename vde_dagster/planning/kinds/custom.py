@@ -15,7 +15,6 @@ class CustomMeaning(IncrementalMeaning):
     """Rules for CUSTOM kinds."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Return the row version, which includes the function's code, properties and columns."""
         kind = Custom.from_model(model)
         path, _, function = kind.entrypoint.rpartition(":")
         from vde_dagster.project.python.versions import python_version

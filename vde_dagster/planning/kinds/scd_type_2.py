@@ -59,23 +59,19 @@ class ScdMeaning(Meaning):
         )
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return `rows` as the fill version."""
         # `rows` already includes everything that determines the history.
         return digest("fill", rows, model.kind.name, *model.marks)
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key of a model with `refresh changes`, or an empty key."""
         # A dbt snapshot has none, because each fill begins new versions of rows whose key is NULL.
         kind = ScdType2.from_model(model)
         return kind.key_columns if kind.refresh == "changes" and not kind.as_dbt else ()
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return "restatable" if the history may be recomputed, and the mode of refreshing."""
         parts: list[str | None] = [] if model.kind.disable_restatement else ["restatable"]
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return sets of columns that are unique in the table."""
         # Two versions of a key never start, or end, at the same time. With `as_dbt` they may, so
         # only the audited keys are returned. Audits check the whole table after every fill.
         kind = ScdType2.from_model(model)
@@ -86,7 +82,6 @@ class ScdMeaning(Meaning):
         return tuple(dict.fromkeys((*keys, *audited_keys(model))))
 
     def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
-        """Return the columns of validity times."""
         kind = ScdType2.from_model(model)
         if kind.valid_from_name.lower() == kind.valid_to_name.lower():
             raise ProjectError(
@@ -99,7 +94,6 @@ class ScdMeaning(Meaning):
     def added_version(
         self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
     ) -> str:
-        """Hash the row version and the column's role."""
         # The role is start or end of validity, or deletion.
         kind = ScdType2.from_model(model)
         ends = {kind.valid_from_name: "from", kind.valid_to_name: "to"}

@@ -18,14 +18,12 @@ class SeedMeaning(WholeMeaning):
     filled_once = True
 
     def standalone_version(self, model: Model) -> SemanticVersion:
-        """Return the version of the file's rows and values."""
         kind = Seed.from_model(model)
         values = dict(kind.column_hashes)
         typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
         return SemanticVersion(rows=kind.rows_hash, columns=typed, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the file's path and reading settings."""
         # The hashes do not include them.
         kind = Seed.from_model(model)
         return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]

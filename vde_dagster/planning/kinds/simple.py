@@ -33,15 +33,12 @@ class FullMeaning(WholeMeaning):
 
     # Fills may compute only the rows of changed keys.
     def refreshes(self, model: Model) -> bool:
-        """Return whether the header has `refresh changes` or `refresh auto`."""
         return Full.from_model(model).refresh != "whole"
 
     def chooses(self, model: Model) -> bool:
-        """Return whether the header has `refresh auto`."""
         return Full.from_model(model).refresh == "auto"
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the mode of refreshing."""
         # The mode does not affect the rows.
         return ["refresh", Full.from_model(model).refresh] if self.refreshes(model) else []
 
@@ -51,7 +48,6 @@ class QueryMeaning(Meaning):
     """Hashing rules of kinds whose query is inlined into its readers."""
 
     def fill(self, model: Model, rows: str) -> str:
-        """Return a hash of `rows`."""
         # A query has no table, so no fill settings are hashed.
         return digest("query", rows)
 
@@ -62,7 +58,6 @@ class ExternalMeaning(QueryMeaning):
 
     # Only its name and its column types are known.
     def standalone_version(self, model: Model) -> SemanticVersion:
-        """Return the version of a table without parents."""
         return leaf_version(
             ".".join(model.table) or str(model.name),
             {c.name: c.type or "UNKNOWN" for c in model.columns},
@@ -75,11 +70,9 @@ class AuditMeaning(QueryMeaning):
 
     # No model reads an audit, so all its properties are metadata.
     def standalone_version(self, model: Model) -> SemanticVersion:
-        """Return the version of a model without rows."""
         return SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the audit's metadata: `depends_on`, and `marks`."""
         return ["standalone", *map(str, model.depends_on), *model.marks]
 
 

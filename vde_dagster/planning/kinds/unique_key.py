@@ -36,14 +36,12 @@ class UniqueKeyMeaning(IncrementalMeaning):
         return rows
 
     def changed_by(self, model: Model) -> tuple[str, ...]:
-        """Return the key of a model with `refresh changes`, or an empty key."""
         # A model with a dbt strategy has none, because each fill may insert rows whose key is NULL
         # again.
         kind = IncrementalByUniqueKey.from_model(model)
         return kind.unique_key if kind.refresh == "changes" and not kind.strategy else ()
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return the properties of batches and restatements, and the mode of refreshing."""
         parts = super().metadata(model)
         return [*parts, "refresh", "changes"] if self.changed_by(model) else parts
 

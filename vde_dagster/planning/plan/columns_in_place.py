@@ -206,7 +206,6 @@ def columns_in_place(
 def _change_of_fields(
     plain: Snapshot, base: Snapshot, column: OutputColumn, was: str | None
 ) -> str:
-    """Return how the fields of a column's structs change: `reordered`, `retyped`, or ""."""
     # The fields come from the declared type, or else from the structs in the queries.
     from vde_dagster.sql.casts import struct_fields, type_fields, without_order
 

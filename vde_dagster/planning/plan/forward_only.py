@@ -319,7 +319,6 @@ def _retyped(plain: Snapshot, changes: Iterable[ColumnChange]) -> ColumnChange |
 
 
 def _same(forward: Forward, plain: Snapshot) -> bool:
-    """Return whether a forward-only definition equals a definition without `forward_only`."""
     own = forward.fill_version, forward.columns
     return forward.own_id == plain.id or own == plain.standalone_meaning
 

@@ -201,7 +201,6 @@ class Outdated:
     whole: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "name": str(self.name),
             "environments": list(self.environments),

@@ -232,7 +232,6 @@ class TableChange:
         return tuple(change for change in self.columns if change.what == "widened")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented JSON form."""
         return {
             "table": str(self.table),
             "deploys": self.deploys,

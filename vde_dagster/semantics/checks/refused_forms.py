@@ -29,7 +29,7 @@ _LARGEST_FLOAT = 3.4028235677973366e38
 
 
 def refused_forms(parts: Iterable[exp.Expr]) -> Iterator[Finding]:
-    """Find forms that Spark's parser refuses in the parts of a query."""
+    """Report forms of a query that Spark's grammar allows but its parser refuses."""
     for e in parts:
         for where, message, hint in _FORMS[e.__class__](e) if e.__class__ in _FORMS else ():
             yield make_finding_at(_RULE, where, message, hint)

@@ -145,7 +145,6 @@ def _columns(query: Qualified, reading: int) -> tuple[str, ...]:
 
 
 def _common(query: Qualified, steps: Sequence[KeyStep]) -> Iterator[str]:
-    """Yield the columns that all steps return and whose equal values are identical."""
     types = {name.lower(): type_ for name, type_ in query.types(query.tree).items()}
     for name in steps[0].affected.columns:
         known = all(name in step.affected.columns for step in steps)

@@ -206,7 +206,6 @@ def _name_apart(tree: exp.Expr) -> None:
 
 
 def _is_from_within(column: exp.Column, select: exp.Select) -> bool:
-    """Return whether a column's source is in a subquery of a SELECT, not in the SELECT itself."""
     at = column.parent_select
     while at is not None and at is not select:
         sources = [*list_sources(at), *(at.args.get("laterals") or ())]
@@ -256,7 +255,6 @@ def _put_in(owner: exp.Expr, cte: exp.CTE) -> None:
 
 
 def _is_hidden(table: exp.Expr, owner: exp.Expr, name: str) -> bool:
-    """Return whether a WITH inside of `owner`, around a table, defines the same name again."""
     at = table.parent
     while at is not None and at is not owner:
         inner = at.args.get("with_") or at.args.get("with")

@@ -66,7 +66,6 @@ def simplify_comparison(node: Node, facts: Facts) -> Node:
 
 
 def _keeps_presence(one: Node, two: Node, facts: Facts) -> bool:
-    """Return whether comparing two expressions converts none of their values to NULL."""
     if facts.comparable(one, two):
         return True
     for constant, other in ((one, two), (two, one)):
@@ -120,7 +119,6 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
 
 
 def _as_number(node: Node, facts: Facts) -> Node:
-    """Return a text literal such as '12' as a number."""
     digits = plain_string(node.parts[1])
     made = facts.terms.number(digits) if digits is not None else None
     exact = made is not None and str(int_value(made)) == digits
@@ -159,7 +157,6 @@ def simplify_is_null(node: Node, facts: Facts) -> Node:
 
 
 def _case_is_null(asked: Node, facts: Facts) -> Node | None:
-    """Simplify IS NULL of a CASE if each of its values is known to be NULL or not NULL."""
     values = case_values(asked)
     if facts.common_type(values) is None and any(value.tag != "Null" for value in values):
         return None

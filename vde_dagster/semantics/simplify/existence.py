@@ -105,7 +105,6 @@ def _has_key(source: Any) -> bool:
 
 
 def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
-    """Return the sources in `idle` with at most one row for each row of the other sources."""
     stay = {s for s in group.sources if s not in idle}
     stay |= {s for s in idle if s not in determined_sources(group, {*group.sources} - {s}, terms)}
     if not stay:
@@ -115,7 +114,6 @@ def _single(idle: list[Any], group: Group, terms: Terms) -> list[Any]:
 
 
 def _connected(some: list[Any], group: Group) -> list[list[Any]]:
-    """Divide sources into lists, so that no condition connects two lists."""
     left = list(some)
     found: list[list[Any]] = []
     named = [sources_in(c) & set(some) for c in group.conditions]
@@ -178,7 +176,6 @@ def _outside(group: Group) -> set[Node]:
 
 
 def _outer_source(group: Group) -> Any:
-    """Return the single outer source that a query refers to, or None."""
     sources = {column.parts[0] for column in _outside(group)}
     return sources.pop() if len(sources) == 1 else None
 
@@ -191,7 +188,6 @@ def _outer_keys(source: Derived, asked: Group, parts: QueryParts) -> dict[Node, 
 
 
 def _with(known: dict[Node, Node], rel: Rel, parts: QueryParts) -> Node:
-    """Create a copy of an EXISTS, with columns in its conditions replaced as in `known`."""
     terms, asked = parts.terms, rel.group
     conditions = [replace_columns(condition, known, terms) for condition in asked.conditions]
     pairs = zip(asked.conditions, conditions, strict=True)

@@ -324,7 +324,6 @@ def _plain(key: str) -> str | None:
 
 
 def _family(kind: str) -> str | None:
-    """Return a type's family, "numbers" or "times"."""
     # Spark casts between types of a family.
     if kind in (*WHOLE, DOUBLE, "FLOAT<>", BOOL) or kind.startswith("DECIMAL<"):
         return "numbers"
@@ -375,7 +374,6 @@ def value_type(node: Node) -> exp.DType | None:
 
 
 def _declared(source: Any, key: Any) -> Any:
-    """Return a column's type in its table or set operation, or None if it is unknown."""
     if isinstance(source, Leaf):
         return source.types.get(key)
     alike = isinstance(source, SetOperation) and source.has_common_types
@@ -383,7 +381,6 @@ def _declared(source: Any, key: Any) -> Any:
 
 
 def _exact(kind: Any) -> exp.DType | None:
-    """Return a type if it is in `_EXACT` and has no parameters such as a collation."""
     if kind is None or kind.this not in _EXACT:
         return None
     if any(value for key, value in kind.args.items() if key not in ("this", "nested")):

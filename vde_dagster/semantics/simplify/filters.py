@@ -59,7 +59,6 @@ def move_filters(parts: QueryParts) -> None:
 
 
 def _completed(conditions: list[Node], group: Group, parts: QueryParts) -> list[Node]:
-    """Return conditions together with their implied conditions, or FALSE for a contradiction."""
     found = add_implied_conditions(conditions, parts.terms)
     # FALSE would hide an error that a part of the group may raise.
     return found if not _empty(found) or _may_be_dropped(group) else conditions
@@ -113,7 +112,6 @@ def _accepts_filters(source: Any, parts: QueryParts) -> bool:
 
 
 def _group_conditions(source: Any, parts: QueryParts) -> list[Node]:
-    """Return conditions on a grouping's rows that follow from conditions on its input rows."""
     if not isinstance(source, Derived):
         return []
     terms = parts.terms
@@ -201,7 +199,6 @@ def _keeps_values(source: Derived) -> bool:
 
 
 def _drop_constant_keys(source: Derived, terms: Terms) -> None:
-    """Remove grouping keys that are literals, but keep at least one key."""
     if source.op != "agg" or len(source.keys) != 1:
         return
     keys = list(source.keys[0].parts)

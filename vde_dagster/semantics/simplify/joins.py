@@ -61,7 +61,6 @@ def replace_full_join(
 
 
 def _sides_of_columns(join: FullJoin, parts: QueryParts) -> list[Group] | None:
-    """Return the side that computes each column, or None if a column uses both sides."""
     if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
         return None
     sides = {s: g for g in (join.left, join.right) for s in g.sources}
@@ -169,7 +168,6 @@ def _leaves(group: Group, parts: QueryParts) -> list[Leaf]:
 
 
 def _is_same_row(one: Leaf, two: Leaf, conditions: Iterable[Node], parts: QueryParts) -> bool:
-    """Return whether the conditions imply that two uses of a table return the same row."""
     if one.table != two.table or one.rows != two.rows or one.columns != two.columns:
         return False
     make = parts.terms.make

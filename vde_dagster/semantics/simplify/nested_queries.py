@@ -221,7 +221,6 @@ def _keeps_some_rows(source: Derived) -> bool:
 
 
 def _deciding(keys: list[Node]) -> list[Node]:
-    """Return sort keys without constants and without repeated keys."""
     kept: dict[Node, Node] = {}
     for key in keys:
         by = key.parts[-1] if key.tag == "sort" else key
@@ -291,7 +290,6 @@ def flatten_set_operations(parts: QueryParts) -> None:
 
 
 def _inner(branch: Rel, outer: SetOperation, i: int, parts: QueryParts) -> SetOperation | None:
-    """Return the set operation inside a branch of an outer one, if it may be flattened."""
     group = branch.group
     if len(group.sources) != 1 or group in parts.shared:
         return None
