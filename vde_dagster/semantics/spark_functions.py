@@ -188,8 +188,8 @@ _UNCOUNTED = OPERATORS | PARSED | CATALOG
 def accepts_argument_count(name: str, count: int) -> bool:
     """Return whether a function accepts this number of arguments; true if unknown.
 
-    >>> takes("date_trunc", 2), takes("date_trunc", 1), takes("my_function", 5)
-    (True, False, True)
+    >>> accepts_argument_count("date_trunc", 1), accepts_argument_count("my_function", 5)
+    (False, True)
     """
     name = ALIASES.get(name, name)
     if name not in _KINDS or name in _UNCOUNTED:

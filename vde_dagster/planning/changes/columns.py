@@ -124,9 +124,9 @@ def _continues_column(before: ViewColumn, after: ViewColumn) -> bool:
 def is_same_type_text(one: str, other: str) -> bool:
     """Return whether two types are equal, except for spaces and the case of type names.
 
-    >>> written_alike("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
+    >>> is_same_type_text("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
     True
-    >>> written_alike("STRUCT<a: INT>", "STRUCT<A: INT>")
+    >>> is_same_type_text("STRUCT<a: INT>", "STRUCT<A: INT>")
     False
     """
     plain, wanted = (

@@ -447,7 +447,7 @@ def changes_view_query(
         pairs: The last version's columns, each with the matching column of the oldest version.
         steps: Queries of the later steps, in the last version's columns.
 
-    >>> view_query(None, [], Step(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
+    >>> changes_view_query(None, [], VersionStep(0, None, 7, None), ["SELECT 1"]).count("UNION ALL")
     1
     """
     # The result starts with a `resync` mark and all rows of the oldest version as inserts, both
@@ -469,11 +469,11 @@ def changes_view_query(
 def grouping_expression(value: str, type_: str) -> str:
     """Write the expression to group a value by.
 
-    >>> grouped_by("c0", "INT"), grouped_by("c0", "MAP<STRING, INT>")
+    >>> grouping_expression("c0", "INT"), grouping_expression("c0", "MAP<STRING, INT>")
     ('c0', 'array_sort(map_entries(c0))')
-    >>> grouped_by("c0", "array<map<string,int>>")
+    >>> grouping_expression("c0", "array<map<string,int>>")
     'transform(c0, x0 -> array_sort(map_entries(x0)))'
-    >>> grouped_by("c0", "struct<a:int,b:map<string,int>>")
+    >>> grouping_expression("c0", "struct<a:int,b:map<string,int>>")
     "IF(c0 IS NULL, NULL, named_struct('f0', c0.`a`, 'f1', array_sort(map_entries(c0.`b`))))"
     """
     # The expression is the value itself if Spark can group by its type.

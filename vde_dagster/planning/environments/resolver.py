@@ -325,8 +325,8 @@ def includes_columns(columns: Columns, wanted: Columns) -> bool:
 
     None means all columns.
 
-    >>> covers(None, ("a",)), covers(("a", "b"), ("a",)), covers(("a",), None)
-    (True, True, False)
+    >>> includes_columns(("a", "b"), ("a",)), includes_columns(("a",), None)
+    (True, False)
     """
     return columns is None or (wanted is not None and set(wanted) <= set(columns))
 
