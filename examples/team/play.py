@@ -133,7 +133,7 @@ def act(title: str) -> Iterator[None]:
 def play(folder: Path) -> None:
     """Play it; raises OtherwiseError."""
     os.environ["SHOP_STATE"] = f"sqlite:///{folder / 'state.db'}"
-    os.environ["SHOP_WAREHOUSE"] = str(folder / "warehouse")
+    os.environ["VDE_WAREHOUSE"] = str(folder / "warehouse")
     ada, ben, ci = (Person(name, folder / name) for name in ("ada", "ben", "ci"))
     try:
         with act("Ada starts a repository with ten models and publishes production"):

@@ -23,7 +23,11 @@ _LOG = logging.getLogger(__name__)
 _MOST = 7
 """Maximum number of workers; more would wait for this process."""
 _IDLE_SECONDS, _SECONDS_TO_END = 30.0, 5.0
-_CPU_LIMIT, _MEMORY_LIMIT = "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"
+_CPU_LIMIT = "/sys/fs/cgroup/cpu.max"
+_MEMORY_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",  # The first version of control groups.
+)
 
 T = TypeVar("T")
 Function = Callable[[Any], "list[bytes | None]"]
@@ -126,11 +130,10 @@ def usable_memory() -> int:
     names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
     sizes = [os.sysconf(name) for name in names if name in getattr(os, "sysconf_names", ())]
     memory = sizes[0] * sizes[1] if len(sizes) == 2 else 0
-    try:
-        with open(_MEMORY_LIMIT, encoding="ascii") as file:
-            return min(memory, int(file.read()))
-    except (OSError, ValueError):
-        return memory  # No container, or one without a limit.
+    for path in _MEMORY_LIMITS:
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            memory = min(memory, int(file.read()))  # Without a limit the file says "max".
+    return memory
 
 
 class _Worker:

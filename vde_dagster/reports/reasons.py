@@ -247,7 +247,7 @@ def describe_why_all(refresh: Refresh) -> str:
 
 
 def _describe_estimate(refresh: Refresh) -> str:
-    if refresh.estimate is None:
+    if refresh.estimate is None or refresh.code is RefreshCode.ASKED:  # It decided nothing.
         return ""
     whole, changes = _about(refresh.estimate.whole), _about(refresh.estimate.changes)
     if refresh.from_changes:

@@ -101,7 +101,7 @@ def test_local_spark_has_half_of_the_memory_that_machine_or_container_gives(
     pages = {"SC_PHYS_PAGES": (24 << 30) // 4096, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr("vde_dagster.spark.session.settings._CONTAINER_LIMITS", (limit,))
+    monkeypatch.setattr("vde_dagster.base.workers._MEMORY_LIMITS", (limit,))
     assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"
     limit.write_text("max\n")
     assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"

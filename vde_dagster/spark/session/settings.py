@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.workers import usable_memory
 from vde_dagster.spark.jvm.known_start import JAR_CACHE_VARIABLE
 from vde_dagster.sql.spark_settings import ASSUMED
 
@@ -38,10 +38,6 @@ JAVA_OPTIONS = " ".join(
 )
 
 _LEAST_MEMORY = 2 << 30
-_CONTAINER_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +181,7 @@ def is_local(master: str) -> bool:
 
 def local_memory() -> int:
     """Return the memory for a JVM that runs tasks: half the machine's, at least 2 GiB (bytes)."""
-    limits = [_physical_memory()]
-    for path in _CONTAINER_LIMITS:
-        with suppress(OSError, ValueError):  # No container, no limit ("max"), or another system.
-            limits.append(int(path.read_text()))
-    return max(min(limits) // 2, _LEAST_MEMORY)
-
-
-def _physical_memory() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # The system does not report it.
-        return 0
+    return max(usable_memory() // 2, _LEAST_MEMORY)
 
 
 def describe_memory(config: dict[str, str]) -> str:
