@@ -25,6 +25,12 @@ SLOW_WHOLE = RefreshCosts((1e6, 0, 0, 0), (0, 1, 1, 1))
 SLOW_CHANGES = RefreshCosts((1e3, 0, 0, 0), (0, 0, 0, 1e6))
 
 
+@pytest.fixture(autouse=True)
+def _choose_for_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `refresh auto` estimate both ways for tables of a few rows."""
+    monkeypatch.setattr(refresh_choice, "LEAST_BYTES", 0)
+
+
 @pytest.fixture
 def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[DailyRuns]:
     made = DailyRuns(
@@ -73,6 +79,20 @@ def test_a_plan_names_the_way_before_the_fill(
     assert texts[0].startswith("computes all rows: its inputs are small (")
     assert texts[1].startswith("merges changes of raw.orders by customer; about ")
     assert plans[0]["first"][-1] == "computes all rows: it takes the first rows: LIMIT 3"
+
+
+@pytest.mark.spark
+def test_small_inputs_are_computed_whole_without_an_analysis(
+    world: DailyRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresh_choice, "LEAST_BYTES", 1 << 30)
+    monkeypatch.setattr(refresh_choice, "RULE_OF_THUMB", SLOW_WHOLE)
+    world.sql("INSERT INTO lakehouse.raw.orders VALUES (1, 1)")
+    texts = _backlogs(world)
+    assert texts["auto"][-1].startswith("computes all rows: its inputs are small (")
+    assert texts["first"][-1] == texts["auto"][-1]
+    way = _insert_and_tick(world)
+    assert (way.code, way.estimate) == (RefreshCode.SMALL, None)
 
 
 def _insert_and_tick(world: DailyRuns) -> Refresh:

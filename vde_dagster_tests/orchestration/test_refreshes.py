@@ -13,6 +13,7 @@ from rich.console import Console
 from vde_dagster.base.names import ModelName
 from vde_dagster.cli.applying import result_json
 from vde_dagster.cli.progress import ApplyProgress
+from vde_dagster.execution.changes import refresh_choice
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.overviews.documentation.gather import gather_document
 from vde_dagster.planning.changes.refresh import RefreshCode
@@ -45,6 +46,11 @@ FILES = {
 BEGIN = datetime(2024, 1, 2, 1, tzinfo=timezone.utc)
 BY_CHANGES = "refreshed from changes of m.base by id"
 FIRST_FILL = "computed all rows: it is the first fill of the table"
+
+
+@pytest.fixture(autouse=True)
+def _choose_for_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh_choice, "LEAST_BYTES", 0)
 
 
 @pytest.fixture

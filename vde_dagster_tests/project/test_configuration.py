@@ -424,6 +424,29 @@ def test_defaults_of_models_hold_for_what_models_do_not_say(load: Load) -> None:
     assert second.pre_statements == ("SET spark.app.one = 3", "SET spark.app.own = 1")
 
 
+def test_the_default_way_to_refresh_is_that_of_full_models(load: Load) -> None:
+    settings = '[tool.vde]\nname = "shop"\n[tool.vde.model_defaults]\nrefresh = "auto"\n'
+    project = load(
+        {
+            "pyproject.toml": settings,
+            "models/full.sql": "MODEL (name s.full, kind FULL); SELECT 1 AS id",
+            "models/own.sql": "MODEL (name s.own, kind FULL (refresh whole)); SELECT 1 AS id",
+            "models/keyed.sql": "MODEL (name s.keyed, kind INCREMENTAL_BY_UNIQUE_KEY "
+            "(unique_key id)); SELECT 1 AS id, DATE '2024-01-01' AS day",
+            "models/shown.sql": "MODEL (name s.shown, kind VIEW); SELECT 1 AS id",
+        }
+    )
+    ways = {str(name): getattr(one.kind, "refresh", None) for name, one in project.models.items()}
+    assert ways == {"s.full": "auto", "s.own": "whole", "s.keyed": "whole", "s.shown": None}
+
+
+def test_an_unknown_default_way_to_refresh_is_refused(load: Load) -> None:
+    settings = '[tool.vde]\nname = "shop"\n[tool.vde.model_defaults]\nrefresh = "sometimes"\n'
+    model = {"models/full.sql": "MODEL (name s.full, kind FULL); SELECT 1 AS id"}
+    with pytest.raises(ProjectError, match=r"'model_defaults.refresh': 'sometimes' is not a way"):
+        load({"pyproject.toml": settings, **model})
+
+
 PAGE = Path(__file__).parents[2] / "docs" / "sqlmesh.md"
 
 

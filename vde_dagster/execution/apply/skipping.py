@@ -139,6 +139,9 @@ class Skipping:
         """Choose whether to refresh from the changes of the inputs, or to compute all rows."""
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
+        small = choice.of_small_inputs()
+        if small is not None:
+            return replace(looked, refresh=small)
         try:
             last_inputs = self.inputs_of_definition(filler, table)
             if not last_inputs and not self._handles.store.fills.latest([table.id]):

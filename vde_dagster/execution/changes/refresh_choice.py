@@ -17,6 +17,7 @@ from vde_dagster.lakehouse.metadata.commit_summaries import (
 from vde_dagster.lakehouse.metadata.table_metadata import head_of
 from vde_dagster.planning.changes.query import LineageComparison, choose_comparison
 from vde_dagster.planning.changes.refresh import (
+    LEAST_BYTES,
     NEWEST,
     RULE_OF_THUMB,
     Method,
@@ -98,6 +99,17 @@ class RefreshChoice:
         names = tuple(table_name(self.tasks, one) for one in moved)
         part = _PARTS[type(changed)]
         return Refresh(code, tables=names, key=key, sizes=sizes, changes=part, estimate=estimate)
+
+    def of_small_inputs(self) -> Refresh | None:
+        """Return the method of a fill with so few bytes to read that changes cannot save time.
+
+        None if the inputs are larger, or if the model does not choose. The query is not analyzed.
+        """
+        if not meaning_of(self.filler.model.kind).chooses(self.filler.model):
+            return None
+        sizes = self._sizes({})
+        is_small = sizes is not None and sizes.inputs < LEAST_BYTES
+        return Refresh(RefreshCode.SMALL, sizes=sizes) if is_small else None
 
     def whole(self, why: str) -> Refresh:
         """Return the method for a fill that must compute all rows, with the reason."""

@@ -96,10 +96,11 @@ def _backlog(
     refresh: Refresh | None = None
     # Rows that the plan fills before are not visible yet: the fill decides.
     if not why_all and not any(read.key in filled for read in reads):
+        choice = RefreshChoice(tasks, filler, table, reads, now)
         try:
-            changed = keys_changed(tasks, filler, reads, seen, now)
-            choice = RefreshChoice(tasks, filler, table, reads, now)
-            refresh = choice.from_changes(changed, earlier)
+            refresh = choice.of_small_inputs() or choice.from_changes(
+                keys_changed(tasks, filler, reads, seen, now), earlier
+            )
         except ComputesAllError as why:
             why_all = str(why)
     if refresh is not None and not refresh.from_changes:

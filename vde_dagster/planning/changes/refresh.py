@@ -189,6 +189,11 @@ CHANGES_RATE: dict[Method, float] = {
 With `keys`, more rows have the same keys. Removed rows make `rows` and `groups` compare both states
 of the changed files.
 """
+LEAST_BYTES = 4 << 20
+"""Bytes of a fill's inputs below which `refresh auto` computes all rows without an estimate.
+
+Reading them takes about a quarter of a second; a refresh saves at most that.
+"""
 FEW_ROWS = 200
 """Number of changed rows up to which files without changed keys are skipped."""
 NEWEST = 30

@@ -35,6 +35,7 @@ class Property:
         read: Reads the property's value; raises ProjectError at the value's place.
         schema: JSON Schema of the value in a Python model's dictionary.
         names_columns: Whether its value consists of names of columns.
+        has_default: Whether the setting `model_defaults` applies to it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Property:
     schema: Mapping[str, Any]
     required: bool = False
     names_columns: bool = False
+    has_default: bool = True
 
     @staticmethod
     def flag(name: str) -> Property:
@@ -189,7 +191,10 @@ class Kind:
     LOOKBACK: ClassVar = Property.number("lookback", 0)
     BATCH_SIZE: ClassVar = Property.number("batch_size")
     BATCH_CONCURRENCY: ClassVar = Property.number("batch_concurrency")
-    REFRESH: ClassVar = Property.word("refresh", ("whole", "changes"), "way to refresh", "ways")
+    # The default in `model_defaults` is that of FULL models.
+    REFRESH: ClassVar = dataclasses.replace(
+        Property.word("refresh", ("whole", "changes"), "way to refresh", "ways"), has_default=False
+    )
     RESTATEMENT: ClassVar = (
         Property.flag("disable_restatement"),
         Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),

@@ -82,6 +82,8 @@ def read_kind(
         raise value.error(f"unknown kind '{name}'", _similar_kinds(name))
     written = dataclasses.replace(value, dialect=dialect, trusted=trusted).properties(after=1)
     _check_kind_names(name, kind, written)
+    defaulted = {item.name for item in kind.properties if item.has_default}
+    defaults = {key: one for key, one in defaults.items() if key in defaulted}
     written = {**defaults, **written}
     given = {}
     for item in kind.properties:
@@ -448,8 +450,8 @@ def _grain_columns(value: Value) -> tuple[str, ...]:
 
 STATEMENTS = ("pre_statements", "post_statements", "on_virtual_update")
 """Properties with SQL statements; the defaults run before a model's own statements."""
-OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency")
-"""Properties that exist only for some kinds."""
+OF_KINDS = ("on_destructive_change", "on_additive_change", "batch_concurrency", "refresh")
+"""Properties that exist only for some kinds, see `Property.has_default`."""
 JOINED = ("physical_properties", "virtual_properties", "audits")
 """Properties whose defaults are added to a model's own values."""
 PROPERTIES = (

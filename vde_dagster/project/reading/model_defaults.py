@@ -97,7 +97,9 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
         elif "@" not in json.dumps(value, default=str):
             try:
                 text = f"{key} {property_text(key, value, macros=True)}"
-                if key in OF_KINDS:
+                if key == "refresh":
+                    text = f"kind FULL ({text})"
+                elif key in OF_KINDS:
                     text = f"kind INCREMENTAL_BY_TIME_RANGE (time_column t, {text})"
                 source = SourceText(PYPROJECT, f"MODEL (name a.b, {text})")
                 header = parse_header(source, list(scan(source)))

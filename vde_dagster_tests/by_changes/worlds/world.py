@@ -79,7 +79,8 @@ def random_choices(seed: int) -> Iterator[None]:
     """Let `refresh auto` choose at random: all inputs are so small that it would choose one way."""
     dice = random.Random(seed)
     codes = [RefreshCode.CHEAPER, RefreshCode.CHEAPER, RefreshCode.SMALL]
-    with patch.object(refresh_choice, "choose_refresh", lambda *sizes: dice.choice(codes)):
+    choose = patch.object(refresh_choice, "choose_refresh", lambda *sizes: dice.choice(codes))
+    with choose, patch.object(refresh_choice, "LEAST_BYTES", 0):
         yield
 
 
