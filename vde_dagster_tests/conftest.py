@@ -432,10 +432,25 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
 
     root = tmp_path_factory.mktemp("spark")
     settings = small_spark(root)
+    _end_jvm()
     engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
     assert engine.session is not None, "starts it, with every package that a test needs"
     yield engine
     engine.close()
+
+
+def _end_jvm() -> None:
+    """End a JVM that an earlier test started: it lacks packages, and only its start loads them."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture(scope="session")

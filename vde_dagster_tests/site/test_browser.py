@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -38,8 +39,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.write("models/docs.yml", f"marts.customers:\n  columns:\n    revenue: {FOLDED}\n")
     sales = f"- {{name: Sales, reads: [marts.top], description: '{SOLD}'}}"
     folder.write("exposures.yaml", sales)
+    # The site shows whole seconds, and sorts what happened in one of them by name.
+    time.sleep(1.1)
     with open_fake(root) as workspace:
         workspace.apply(workspace.plan("dev"))
+    time.sleep(1.1)
     with open_fake(root, FakeSpark(failing_audits=["marts.customers"])) as workspace:
         with pytest.raises(ExecutionError):
             workspace.apply(workspace.plan("dev", restate=("marts.customers",)))
