@@ -145,7 +145,7 @@ def test_a_learned_choice_takes_at_most_a_tenth_more_than_the_better_way(seed: i
     speed=st.floats(0.1, 10),
     size=st.integers(0, 100_000),
     noise=st.lists(st.floats(0.7, 1.4), min_size=40, max_size=40),
-    method=st.sampled_from([one for one in CHANGES_FIXED if one != "added"]),
+    method=st.sampled_from([one for one in CHANGES_FIXED if not one.startswith("added")]),
 )
 @settings(max_examples=20)
 def test_inputs_for_which_fixed_costs_dominate_are_always_computed_as_a_whole(

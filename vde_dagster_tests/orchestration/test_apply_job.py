@@ -160,7 +160,7 @@ def test_an_unknown_and_a_stale_plan_fail_without_a_retry(
         plan = workspace.plan("dev", author="anna")
     apply_all(built, instance, "dev")
     instance.add_dynamic_partitions(str(SHORT.plans.name), [plan.id, "dev-nothing"])
-    for partition, text in ((plan.id, "has moved"), ("dev-nothing", "does not exist")):
+    for partition, text in ((plan.id, "was changed by"), ("dev-nothing", "does not exist")):
         with pytest.raises(dg.Failure, match=text) as failure:
             run_job(built, instance, "vde_apply_job", partition=partition)
         assert failure.value.allow_retries is False

@@ -72,7 +72,8 @@ def test_two_projects_load_in_one_location_with_names_of_their_own(
     dg.Definitions.validate_loadable(merged)
     repository = merged.get_repository_def()
     keys = {key.to_user_string() for key in merged.resolve_asset_graph().get_all_asset_keys()}
-    own = {f"vde/{name}" for name in ("plan", "apply", "reject", "environment", "cost")}
+    control = ("plan", "apply", "reject", "environment", "janitor", "cost")
+    own = {f"vde/{name}" for name in control}
     short = {"db/base", "db/top", *own}
     assert keys == short | {f"sales/{key}" for key in short}
     for named in (

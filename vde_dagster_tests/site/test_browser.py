@@ -149,7 +149,7 @@ def test_environments_publications_differences_and_the_graph_have_pages(page: Pa
     matrix = page.locator("table.matrix")
     expect(matrix.locator("tbody tr:visible")).to_have_count(5)
     expect(matrix.locator("tr", has_text="marts.customers")).to_contain_text("modified, breaking")
-    page.get_by_label("only what differs").check()
+    page.get_by_label("only models that differ").check()
     expect(matrix.locator("tbody tr:visible")).to_have_count(2)
     page.locator("table").first.get_by_role("link", name="prod", exact=True).click()
     _title(page, "dev against prod")
