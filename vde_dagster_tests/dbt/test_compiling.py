@@ -250,6 +250,7 @@ def test_introspective_models_of_a_spark_target_have_answers(
     monkeypatch.setattr(
         "vde_dagster.plugins.dbt.compiling._ANSWERS", "vde_dagster_tests.dbt.canned_answers"
     )
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     root = tmp_path / "table"
     _introspective(dbt, root)
 

@@ -157,7 +157,7 @@ def test_environments_publications_differences_and_the_graph_have_pages(page: Pa
     page.go_back()
     page.get_by_role("link", name="prod@1").last.click()
     _title(page, "prod@1")
-    expect(page.get_by_text("It is the first")).to_be_visible()
+    expect(page.get_by_text("This is the first version")).to_be_visible()
     page.get_by_role("link", name="Graph", exact=True).click()
     _title(page, "Graph")
     drawn = """() => {
