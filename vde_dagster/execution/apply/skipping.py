@@ -139,7 +139,7 @@ class Skipping:
         """Choose whether to refresh from the changes of the inputs, or to compute all rows."""
         reads, now = looked.reads, looked.inputs
         choice = RefreshChoice(self.tasks, filler, table, reads, now)
-        small = choice.of_small_inputs()
+        small = choice.compute_small_inputs()
         if small is not None:
             return replace(looked, refresh=small)
         try:

@@ -100,8 +100,8 @@ class RefreshChoice:
         part = _PARTS[type(changed)]
         return Refresh(code, tables=names, key=key, sizes=sizes, changes=part, estimate=estimate)
 
-    def of_small_inputs(self) -> Refresh | None:
-        """Return the method of a fill with so few bytes to read that changes cannot save time.
+    def compute_small_inputs(self) -> Refresh | None:
+        """Return the method `whole` if a fill reads so few bytes that changes cannot save time.
 
         None if the inputs are larger, or if the model does not choose. The query is not analyzed.
         """

@@ -98,7 +98,7 @@ def _backlog(
     if not why_all and not any(read.key in filled for read in reads):
         choice = RefreshChoice(tasks, filler, table, reads, now)
         try:
-            refresh = choice.of_small_inputs() or choice.from_changes(
+            refresh = choice.compute_small_inputs() or choice.from_changes(
                 keys_changed(tasks, filler, reads, seen, now), earlier
             )
         except ComputesAllError as why:
