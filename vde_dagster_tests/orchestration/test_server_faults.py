@@ -109,6 +109,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield found
 
 
+@pytest.mark.turns(3, "faults of Dagster's servers")
 def test_an_apply_continues_while_its_location_is_reloaded(place: Place) -> None:
     dagster, before = place.dagster, place.version()
     known = set(dagster.plans())
@@ -130,6 +131,7 @@ def test_an_apply_continues_while_its_location_is_reloaded(place: Place) -> None
     place.check_pages()
 
 
+@pytest.mark.turns(3, "faults of Dagster's servers")
 def test_a_backfill_ends_although_a_daemon_is_killed_and_the_webserver_restarts(
     place: Place,
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_backfill_ends_although_a_daemon_is_killed_and_the_webserver_restarts(
     dagster.programs.start("daemon")
 
 
+@pytest.mark.turns(3, "faults of Dagster's servers")
 def test_a_run_that_no_daemon_takes_runs_once_when_two_start(place: Place) -> None:
     dagster = place.dagster
     assert dagster.programs is not None
