@@ -429,12 +429,15 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     which takes seconds to start; so tests that open workspaces ask for it too.
     """
     from vde_dagster.spark.engine import SparkEngine
+    from vde_dagster.spark.jvm.local_files import use_plain_files
 
     root = tmp_path_factory.mktemp("spark")
     settings = small_spark(root)
     _end_jvm()
     engine = SparkEngine(settings, lakehouse=lakehouse_of(settings))
-    assert engine.session is not None, "starts it, with every package that a test needs"
+    session = engine.session
+    assert session is not None, "starts it, with every package that a test needs"
+    use_plain_files(session.sparkContext)
     yield engine
     engine.close()
 
