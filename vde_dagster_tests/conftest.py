@@ -397,11 +397,19 @@ def _test_of(environment: list[bytes]) -> str:
     return next(named, "no test").removesuffix(" (call)").removesuffix(" (setup)")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Let the garbage collector look at what tests make, and at nothing that was there before."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)  # Tests import pandas, Arrow and others, which all stay.
+    # Imports of pandas, Arrow and others all stay. Fast tests leave few connections to close.
+    fast = "spark" in left_out(session.config.option.markexpr)
+    gc.set_threshold(600_000 if fast else 100_000, 20, 20)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Skip the searches for garbage at the end of a process, which visit every object."""
+    gc.freeze()
 
 
 @pytest.fixture
