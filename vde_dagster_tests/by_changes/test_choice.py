@@ -113,6 +113,7 @@ def _costs(whole: list[float], changes: list[float]) -> Callable[[RefreshSizes, 
     return lambda sizes, way: getattr(costs, f"{'changes' if way else 'whole'}_seconds")(sizes)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(4))
 def test_a_learned_choice_takes_at_most_a_tenth_more_than_the_better_way(seed: int) -> None:
     draws = random.Random(seed)
